@@ -219,8 +219,10 @@ class Stack final : public Module {
 class HONE_API Head final : public Module {
  public:
   // tied: the embedding's weight, which is then used instead of an own one (and listed under its own name only). An
-  // adapter of it is the embedding's alone. soft_cap > 0: logits l are soft_cap * tanh(l / soft_cap).
-  Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied = nullptr, double soft_cap = 0);
+  // adapter of it is the embedding's alone. soft_cap > 0: logits l are soft_cap * tanh(l / soft_cap). bias: [V], of who
+  // makes the head; null: none.
+  Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied = nullptr, double soft_cap = 0,
+       Weight* bias = nullptr);
 
   // [..., D] -> [..., V] in fp32 (fp64 for fp64 models). The product is made in the weight's type, as in transformers.
   Tensor logits(const Tensor& hidden, const Pass& pass) const;
@@ -246,7 +248,7 @@ class HONE_API Head final : public Module {
  private:
   bool tied_;
   double soft_cap_;
-  Weight* weight_;
+  Weight *weight_, *bias_;
 };
 
 // [B,T]: the place of each token in its document, in generation behind what the cache holds; 0 on padding.
@@ -261,9 +263,9 @@ HONE_API Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v
 HONE_API Tensor attend_rotated(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
                                const ops::RopeTable& rope, Pass& pass, ops::AttentionOptions options);
 
-// What a matrix memory (mLSTM; Beck et al., 2024, arXiv:2405.04517) gives for the pass's tokens; in generation it begins
-// with what the cache holds of their documents. input_NH, forget_NH: gates before their e^x and sigmoid, fp32 (fp64).
-// Keys are as large as queries, values may be larger; V: their size.
+// What a matrix memory (mLSTM; Beck et al., 2024, arXiv:2405.04517) gives for the pass's tokens; in generation it
+// begins with what the cache holds of their documents. input_NH, forget_NH: gates before their e^x and sigmoid, fp32
+// (fp64). Keys are as large as queries, values may be larger; V: their size.
 HONE_API Tensor mlstm(const Tensor& q_NHK, const Tensor& k_NHK, const Tensor& v_NHV, const Tensor& input_NH,
                       const Tensor& forget_NH, double eps, Pass& pass);
 

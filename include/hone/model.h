@@ -95,10 +95,12 @@ class HONE_API Block : public Module {
 
 class CausalLm;
 class Classifier;
+class MaskedLm;
 
 // What a model is to have that its configuration does not say.
 struct HeadRequest {
   std::vector<std::string> labels = {};  // a classification head for these; empty: the head that config.json says
+  bool masked_lm = false;                // a head that says which tokens were masked, where it has no such one
 };
 
 // Where the weights of a model are that no process holds whole: they come before a block is computed, forward and
@@ -162,6 +164,7 @@ class HONE_API Model : public Module {
   // What it can besides giving hidden states; null: it cannot.
   virtual const CausalLm* causal_lm() const { return nullptr; }
   virtual const Classifier* classifier() const { return nullptr; }
+  virtual const MaskedLm* masked_lm() const { return nullptr; }
 
   // Hugging Face's base_model_prefix with a dot, "bert.": with it begin the names of the body's weights in folders of
   // models with a head. Such a folder fills a model without a head and the other way round. "": it is not so.
@@ -203,6 +206,18 @@ class HONE_API Classifier {
   virtual Tensor logits(const Output& output, Pass& pass) const = 0;
   virtual std::string weights_prefix() const = 0;  // of the weights that depend on the labels: "classifier."
 };
+
+// A model that says which tokens stood where others are now, of a text that it sees whole.
+class HONE_API MaskedLm {
+ public:
+  virtual ~MaskedLm() = default;
+  virtual const nn::Head& mask_head() const = 0;
+  // What the head reads of hidden states [..., D]: of any tokens, each on its own.
+  virtual Tensor for_mask_head(const Tensor& hidden, const Pass& pass) const = 0;
+};
+
+// Error(config) when the model has no such head.
+HONE_API const MaskedLm& require_masked_lm(const Model& model, const std::string& what);
 
 // Error(config) when the model has no classification head of two labels or more.
 HONE_API const Classifier& require_classifier(const Model& model, const std::string& what);

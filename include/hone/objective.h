@@ -53,6 +53,7 @@ struct Needs {
   // Of labelled records; empty: those of the model, else of the data. Of others, what a classification head is for that
   // the model is given where it has none; one label is a score.
   std::vector<std::string> labels = {};
+  bool masked_lm = false;  // a head for masked tokens, which the model is given where it has none
   // role -> folder, as in a recipe's model.path; "": the model as the run began with it, without what is trained beside
   // its weights.
   std::map<std::string, std::string> models = {};

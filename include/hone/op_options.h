@@ -13,7 +13,8 @@ struct GradientSum;
 
 namespace ops {
 
-struct Teacher;  // src/ops/divergence.h
+struct HeadBias;  // src/ops/head_losses.h
+struct Teacher;   // src/ops/divergence.h
 
 enum class Activation { silu, gelu, gelu_tanh, relu };  // of MLPs
 
@@ -55,6 +56,7 @@ struct CrossEntropyOptions {
   double z_loss = 0;                // + z lse^2
   double soft_cap = 0;              // > 0: logits l are soft_cap * tanh(l / soft_cap), as in Gemma 2
   GradientSum* head_sum = nullptr;  // takes the head's gradient; null: autograd does
+  const HeadBias* bias = nullptr;   // of logits, before the cap; null: none
   // What the sum of losses will be divided by, a number there: a device makes the gradients for it at once. What comes
   // is looked at all the same. null: it is not known.
   const at::Tensor* divisor = nullptr;

@@ -73,7 +73,7 @@ class HONE_API Tokenizer {
                                      int threads = 0) const;
 
   // From tokenizer_config.json, generation_config.json or config.json beside the file, else nothing.
-  std::optional<std::int32_t> bos_id, eos_id, pad_id;
+  std::optional<std::int32_t> bos_id, eos_id, pad_id, mask_id;
   bool adds_bos = false, adds_eos = false;  // what encode(special = true) does
   std::string fingerprint;                  // content hash: keys the token cache and goes into the manifest
   std::vector<std::pair<std::string, std::string>> files;  // name, content: copied into each checkpoint

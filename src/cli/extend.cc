@@ -27,7 +27,7 @@ class Extend final : public Command {
  public:
   struct Config {
     std::vector<std::string> special_tokens, tokens;
-    std::string bos, eos, pad;
+    std::string bos, eos, pad, mask;
     std::int64_t multiple = 1;
     std::string out;
     bool replace = false;
@@ -40,6 +40,7 @@ class Extend final : public Command {
           field("bos", &C::bos, "The token that texts begin with, of these or of the tokenizer's."),
           field("eos", &C::eos, "The token that texts and answers end with."),
           field("pad", &C::pad, "The token that fills rows."),
+          field("mask", &C::mask, "The token that hides others, for objective masked_lm."),
           field("multiple", &C::multiple, "Tables get a multiple of so many rows; 64 suits the products of GPUs.",
                 {.low = 1, .high = 65536}),
           field("out", &C::out, "Folder to make: a model as any other."),
@@ -91,13 +92,15 @@ class Extend final : public Command {
                     fmt::format("--tokens: {} is given as a special token, too", hone::quoted(token)));
     if (flags_.special_tokens.empty() && flags_.tokens.empty() && roles().empty() && flags_.multiple == 1)
       throw Error(ErrorKind::usage,
-                  "nothing to do: expected --special-tokens, --tokens, --bos, --eos, --pad or --multiple");
+                  "nothing to do: expected --special-tokens, --tokens, --bos, --eos, --pad, --mask or --multiple");
   }
 
   text::Roles roles() const {
     text::Roles made;
-    for (const auto& [role, token] :
-         {std::pair{"bos_token", &flags_.bos}, {"eos_token", &flags_.eos}, {"pad_token", &flags_.pad}})
+    for (const auto& [role, token] : {std::pair{"bos_token", &flags_.bos},
+                                      {"eos_token", &flags_.eos},
+                                      {"pad_token", &flags_.pad},
+                                      {"mask_token", &flags_.mask}})
       if (!token->empty()) made.emplace_back(role, *token);
     return made;
   }
@@ -108,16 +111,19 @@ class Extend final : public Command {
     for (const std::string& token : flags_.tokens)
       more.push_back({.content = token, .special = false, .normalized = true});
     const auto made = text::with_tokens(tokenizer, more);
-    for (const auto& [flag, token] : {std::pair{"--bos", &flags_.bos}, {"--eos", &flags_.eos}, {"--pad", &flags_.pad}})
-      if (!token->empty() && !made->id_of(*token))
-        throw Error(ErrorKind::usage, fmt::format("{}: {} is no token of this tokenizer", flag, hone::quoted(*token)))
+    for (const auto& [role, token] : roles())
+      if (!made->id_of(token))
+        throw Error(ErrorKind::usage, fmt::format("--{}: {} is no token of this tokenizer",
+                                                  role.substr(0, role.find('_')), hone::quoted(token)))
             .hint("--special-tokens adds it in the same call");
     return roles().empty() ? made : text::with_roles(*made, roles());
   }
 
+  // As config.json has them.
   hub::TokenIds ids_of(const Tokenizer& tokenizer) const {
     hub::TokenIds ids;
-    for (const auto& [role, token] : roles()) ids.emplace_back(role + "_id", tokenizer.id_of(token).value());
+    for (const auto& [role, token] : roles())
+      if (role != "mask_token") ids.emplace_back(role + "_id", tokenizer.id_of(token).value());
     return ids;
   }
 

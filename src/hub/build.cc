@@ -147,11 +147,11 @@ const auto& entry_of(const Node& hf_config, const std::string& file) {
 }
 
 // Whether the model will have a classification head by config.json alone.
-bool says_classifier(const Node& hf_config) {
+bool has_architecture(const Node& hf_config, std::string_view end) {
   const Node* architectures = hf_config.find("architectures");
   return architectures && architectures->kind() == Node::Kind::list &&
-         std::any_of(architectures->items().begin(), architectures->items().end(), [](const Node& name) {
-           return name.kind() == Node::Kind::scalar && name.text().ends_with("ForSequenceClassification");
+         std::any_of(architectures->items().begin(), architectures->items().end(), [&](const Node& name) {
+           return name.kind() == Node::Kind::scalar && name.text().ends_with(end);
          });
 }
 
@@ -165,8 +165,10 @@ std::set<std::string> names_of(config::AnyOptions& options) {
 
 std::vector<std::string> hub::keys_without_effect(const Node& hf_config, const std::string& file) {
   std::set<std::string> own = names_of(*entry_of(hf_config, file).options());
-  if (!says_classifier(hf_config))
-    for (const char* key : {"architectures", "num_labels", "id2label", "label2id", "problem_type"}) own.erase(key);
+  const bool classifies = has_architecture(hf_config, "ForSequenceClassification");
+  if (!classifies)
+    for (const char* key : {"num_labels", "id2label", "label2id", "problem_type"}) own.erase(key);
+  if (!classifies && !has_architecture(hf_config, "ForMaskedLM")) own.erase("architectures");
   std::vector<std::string> keys;
   for (const auto& [key, value] : hf_config.entries())
     if (is_harmless(key) && !own.contains(key)) keys.push_back(key);
@@ -187,6 +189,7 @@ std::unique_ptr<Model> build_model(const Node& hf_config, const std::string& fil
     return made;
   });
   if (!head.labels.empty() && !model->classifier()) require_classifier(*model, "labels to be learnt");
+  if (head.masked_lm) require_masked_lm(*model, "masked tokens to be learnt");
   return model;
 }
 

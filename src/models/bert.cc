@@ -1,4 +1,5 @@
-// BERT (Devlin et al., 2018): an encoder that reads in both directions, alone or with a classification head.
+// BERT (Devlin et al., 2018): an encoder that reads in both directions, alone, with a classification head, or with one
+// for masked tokens.
 //
 // Letters in tensor names: B batch, T time, D hidden, N tokens, H heads, K head size, S documents, L labels.
 // Children carry Hugging Face's names. Alone, its weights have no prefix; below a head they begin with "bert.".
@@ -141,18 +142,43 @@ class Encoder final : public Module {
 };
 
 struct Body final : Module {
-  explicit Body(const Bert& bert) : b(bert) {}
+  explicit Body(const Bert& bert) : b(bert) {
+    if (!b.shape.masked_lm) pooler = &child<Dense>("pooler", b, b.config.hidden_size);
+  }
   const Bert& b;
   Embeddings& embeddings = child<Embeddings>("embeddings", b);
   Encoder& encoder = child<Encoder>("encoder", b);
-  Dense& pooler = child<Dense>("pooler", b, b.config.hidden_size);
+  Dense* pooler = nullptr;
 };
 
-class BertModel final : public Model, public Classifier {
+// Which token stood at a place: by the table of words, whose rows are compared with what the place's state becomes.
+class Predictions final : public Module {
+ public:
+  Predictions(const Bert& bert, Weight& words) : b(bert), words_(words) {}
+  Tensor transformed(const Tensor& hidden, const Pass& pass) const {
+    return layer_norm(nn::activate(transform(hidden, pass), b.shape.activation));
+  }
+
+ private:
+  const Bert& b;
+  Weight& words_;
+  Weight& bias_ = parameter("bias", {b.config.vocab_size}, {.kind = Init::Kind::zeros}, /*decays=*/false);
+  nn::Linear& transform = child<nn::Linear>("transform.dense", b.config.hidden_size, b.config.hidden_size, b.linear());
+  nn::LayerNorm& layer_norm =
+      child<nn::LayerNorm>("transform.LayerNorm", b.config.hidden_size, b.config.layer_norm_eps);
+
+ public:
+  nn::Head& decoder = child<nn::Head>("decoder", b.config.hidden_size, b.config.vocab_size, b.config.initializer_range,
+                                      &words_, /*soft_cap=*/0, &bias_);
+};
+
+class BertModel final : public Model, public Classifier, public MaskedLm {
  public:
   BertModel(const BertConfig& config, const HeadRequest& head) : b{config, resolve(config, head)} {
-    if (has_head())
+    if (!b.shape.labels.empty())
       head_ = &child<nn::Linear>("classifier", config.hidden_size, std::ssize(b.shape.labels), b.linear());
+    if (b.shape.masked_lm)
+      predictions_ = &child<Predictions>("cls.predictions", b, body.embeddings.word_embeddings.weight);
   }
 
   Tensor embed(const Batch& batch, Pass& pass) const override { return body.embeddings(batch, pass); }
@@ -180,28 +206,44 @@ class BertModel final : public Model, public Classifier {
     for (const ops::Span& span : pass.plan().documents().spans()) first.push_back(span.begin);
     const Tensor flat_ND = pass.plan().to_flat(output.hidden_BTD).squeeze(0);
     const Tensor first_SD = flat_ND.index_select(0, at::tensor(first).to(flat_ND.device()));
-    const Tensor pooled_SD = at::tanh(body.pooler.dense(first_SD, pass));
+    const Tensor pooled_SD = at::tanh(body.pooler->dense(first_SD, pass));
     return (*head_)(nn::dropout(pooled_SD, b.shape.classifier_dropout, pass, "classifier"), pass);
   }
   std::string weights_prefix() const override { return "classifier."; }
 
+  const MaskedLm* masked_lm() const override { return predictions_ ? this : nullptr; }
+  const nn::Head& mask_head() const override {
+    HONE_ASSERT(predictions_);
+    return predictions_->decoder;
+  }
+  Tensor for_mask_head(const Tensor& hidden, const Pass& pass) const override {
+    return predictions_->transformed(hidden, pass);
+  }
+
   std::string base_prefix() const override { return "bert."; }
-  bool is_no_weight(const std::string& tensor) const override { return tensor.ends_with("embeddings.position_ids"); }
+  // With a head for masked tokens: what is the table and the bias once more, and a pooler that nothing reads.
+  bool is_no_weight(const std::string& tensor) const override {
+    if (tensor.ends_with("embeddings.position_ids")) return true;
+    return predictions_ && (tensor.starts_with("cls.predictions.decoder.") || tensor.find("pooler.") != tensor.npos);
+  }
   bool may_be_fresh(const std::string& weight) const override {
-    return weight.starts_with(weights_prefix()) || weight.find("pooler.") != std::string::npos;
+    return weight.starts_with(weights_prefix()) || weight.starts_with("cls.") ||
+           weight.find("pooler.") != std::string::npos;
   }
 
  private:
-  bool has_head() const { return !b.shape.labels.empty(); }
+  bool has_head() const { return !b.shape.labels.empty() || b.shape.masked_lm; }
   Bert b;
   Body& body = child<Body>(has_head() ? "bert" : "", b);  // below a head its weights have a prefix
-  nn::Linear* head_ = nullptr;
+  nn::Linear* head_ = nullptr;                            // one of the two, or neither
+  Predictions* predictions_ = nullptr;
 };
 
 }  // namespace
 
 void register_bert(Registries& hone) {
-  hone.models.add<BertModel, BertConfig>("bert", "BERT, alone or with a classification head.");
+  hone.models.add<BertModel, BertConfig>("bert",
+                                         "BERT, alone, with a classification head, or with one for masked tokens.");
 }
 
 }  // namespace hone::models

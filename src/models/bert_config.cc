@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "hone/config_read.h"
 #include "hone/layers.h"
@@ -20,6 +22,12 @@ void check_memory(const BertConfig& c, Problems& problems) {
   const double block = hidden * (4 * hidden + 2 * static_cast<double>(c.intermediate_size));
   const double table = static_cast<double>(c.vocab_size + c.max_position_embeddings + c.type_vocab_size) * hidden;
   check_parameters(static_cast<double>(c.num_hidden_layers) * block + table, "hidden_size", problems);
+}
+
+bool says_masked_lm(const BertConfig& c) {
+  return c.architectures && std::any_of(c.architectures->begin(), c.architectures->end(), [](const std::string& name) {
+           return name == "BertForMaskedLM" || name == "BertForPreTraining";
+         });
 }
 
 BertShape resolve(const BertConfig& c, Problems& problems) {
@@ -43,6 +51,7 @@ BertShape resolve(const BertConfig& c, Problems& problems) {
   const std::vector<std::int32_t> pad = nn::read_token_ids(c.pad_token_id.node, "pad_token_id", c.vocab_size, problems);
   if (!pad.empty()) s.no_gradient_id = pad[0];
   s.labels = read_labels(c, problems);
+  s.masked_lm = s.labels.empty() && says_masked_lm(c) && c.tie_word_embeddings;
   return s;
 }
 
@@ -53,8 +62,11 @@ void BertConfig::validate(Problems& problems) const { resolve(*this, problems); 
 BertShape resolve(const BertConfig& c, const HeadRequest& head) {
   Problems problems;
   BertShape s = resolve(c, problems);
+  if (!head.labels.empty()) s.labels = head.labels, s.masked_lm = false;
+  if (head.masked_lm) s.masked_lm = true, s.labels.clear();
+  problems.require(!head.masked_lm || c.tie_word_embeddings, "tie_word_embeddings",
+                   "got false, expected true: the head for masked tokens uses the table of words");
   problems.raise("the model's configuration");
-  if (!head.labels.empty()) s.labels = head.labels;
   return s;
 }
 
@@ -68,7 +80,8 @@ Node to_hf_config(const BertConfig& c, const BertShape& s, const std::string& dt
   const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   const auto flag = [&](const char* key, bool value) { put(key, config::Values<bool>::write(value)); };
   flag("add_cross_attention", false);
-  put("architectures", Node::list({text(s.labels.empty() ? "BertModel" : "BertForSequenceClassification")}));
+  const char* headless = s.masked_lm ? "BertForMaskedLM" : "BertModel";
+  put("architectures", Node::list({text(s.labels.empty() ? headless : "BertForSequenceClassification")}));
   real("attention_probs_dropout_prob", c.attention_probs_dropout_prob);
   put("bos_token_id", c.bos_token_id.node);
   put("classifier_dropout", c.classifier_dropout ? nn::hf_float(*c.classifier_dropout) : Node());

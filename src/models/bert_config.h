@@ -57,7 +57,7 @@ struct BertConfig : LabelKeys {
             field("is_decoder", &C::is_decoder, "Must be false."),
             field("add_cross_attention", &C::add_cross_attention, "Must be false."),
             field("tie_word_embeddings", &C::tie_word_embeddings,
-                  "Of a masked language model's head; kept for others."),
+                  "Of the head for masked tokens, where it must be true."),
             field("bos_token_id", &C::bos_token_id, "Kept for others."),
             field("eos_token_id", &C::eos_token_id, "Kept for others."),
             field("pad_token_id", &C::pad_token_id,
@@ -72,6 +72,7 @@ struct BertShape {
   ops::Activation activation = ops::Activation::gelu;
   double classifier_dropout = 0;
   std::vector<std::string> labels;  // of the classification head; empty: the model has none
+  bool masked_lm = false;           // it has a head for masked tokens
 };
 BertShape resolve(const BertConfig& config, const HeadRequest& head);  // throws Error(config)
 

@@ -19,8 +19,8 @@ struct LabelKeys {
     using C = LabelKeys;
     return std::tuple{
         field("architectures", &C::architectures,
-              "Which head the folder has: with one ForSequenceClassification it is read, others of "
-              "encoders are passed over."),
+              "Which head the folder has: with one ForSequenceClassification it is read, with BertForMaskedLM that for "
+              "masked tokens; others of encoders are passed over."),
         field("problem_type", &C::problem_type,
               "Of a classification head: single_label_classification; of one label regression, too."),
         field("num_labels", &C::num_labels, "Labels of a classification head that id2label does not name."),

@@ -48,8 +48,12 @@ class MlstmLayer final : public Module {
   nn::Linear& projection(const char* name, std::int64_t size, double std) {
     return child<nn::Linear>(name, s.hidden, s.heads * size, nn::Linear::Options{.std = std});
   }
+  // What goes into an exponential, or a product over the whole text, is not made in fp8.
   nn::Linear& gates(const char* name, Init bias) {
-    return child<nn::Linear>(name, s.hidden, s.heads, nn::Linear::Options{.bias = true, .std = 0, .fresh_bias = bias});
+    const nn::Linear::Options options{.bias = true, .std = 0, .fresh_bias = bias};
+    nn::Linear& made = child<nn::Linear>(name, s.hidden, s.heads, options);
+    made.weight.set_takes_float8(false);
+    return made;
   }
   const XLstmShape& s;
   nn::Linear &q = projection("q", s.key_size, small_std(s)), &k = projection("k", s.key_size, small_std(s)),
@@ -121,8 +125,7 @@ class XLstm final : public CausalLm {
   nn::Embedding& embeddings = child<nn::Embedding>("backbone.embeddings", s.vocab, s.hidden, small_std(s));
   nn::Stack<XLstmBlock>& layers = child<nn::Stack<XLstmBlock>>("backbone.blocks", s.layers, s);
   nn::RmsNorm& out_norm = child<nn::RmsNorm>("backbone.out_norm", s.hidden, s.norm_eps);
-  nn::Head& lm_head = child<nn::Head>("lm_head", s.hidden, s.vocab, small_std(s),
-                                      c.tie_word_embeddings ? &embeddings.weight : nullptr, s.logit_cap);
+  nn::Head& lm_head = child<nn::Head>("lm_head", s.hidden, s.vocab, small_std(s), /*tied=*/nullptr, s.logit_cap);
 };
 
 }  // namespace

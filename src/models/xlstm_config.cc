@@ -38,6 +38,8 @@ void require_known(const XLstmConfig& c, Problems& problems) {
   expect(c.use_bias, false, "use_bias"), expect(c.add_out_norm, true, "add_out_norm");
   expect(c.add_post_blocks_norm, true, "add_post_blocks_norm"), expect(c.add_post_norm, false, "add_post_norm");
   expect(c.add_embedding_dropout, false, "add_embedding_dropout"), expect(c.add_qk_norm, false, "add_qk_norm");
+  problems.require(!c.tie_word_embeddings, "tie_word_embeddings",
+                   "got true, expected false: transformers 5 ties nothing in xlstm, and would read another model");
   problems.require(c.weight_mode == "single", "weight_mode",
                    fmt::format("got {}, expected single: weights that are joined cannot be read", c.weight_mode));
 }
@@ -60,7 +62,7 @@ XLstmShape resolve(const XLstmConfig& c, Problems& problems) {
   const auto unit = static_cast<double>(c.ffn_round_up_to_multiple_of);
   s.inner = static_cast<std::int64_t>(std::floor((inner + unit - 1) / unit) * unit);
   const auto hidden = static_cast<double>(s.hidden), values = hidden * c.v_dim_factor;
-  const double block = hidden * (2 * hidden * c.qk_dim_factor + 3 * values + 3 * inner);
+  const double block = hidden * (2 * hidden * c.qk_dim_factor + 3 * values + 3 * static_cast<double>(s.inner));
   check_parameters(static_cast<double>(s.layers) * block + 2 * static_cast<double>(s.vocab) * hidden, "hidden_size",
                    problems);
   return s;

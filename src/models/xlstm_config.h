@@ -60,7 +60,8 @@ struct XLstmConfig {
         field("eps", &C::eps, "Added to what a memory's reading is divided by.", {.low = 0, .high = 1}),
         field("gate_soft_cap", &C::gate_soft_cap, "Input and forget gates g become cap tanh(g / cap).", cap),
         field("output_logit_soft_cap", &C::output_logit_soft_cap, "The same of logits.", cap),
-        field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight."),
+        field("tie_word_embeddings", &C::tie_word_embeddings,
+              "Must be false: transformers 5 ties nothing here whatever it says."),
         field("use_bias", &C::use_bias, "Must be false; the gates have biases all the same."),
         field("add_out_norm", &C::add_out_norm, "Must be true."),
         field("add_post_blocks_norm", &C::add_post_blocks_norm, "Must be true."),
@@ -85,7 +86,8 @@ struct XLstmConfig {
         field("mlstm_round_up_to_multiple_of", &C::mlstm_round_up_to_multiple_of, "No effect."),
         field("cell_norm_eps", &C::cell_norm_eps, "No effect."),
         field("igate_bias_init_range", &C::igate_bias_init_range, "No effect: fresh biases are -10."),
-        field("force_bos_token_insert", &C::force_bos_token_insert, "No effect: the tokenizer says it."),
+        field("force_bos_token_insert", &C::force_bos_token_insert,
+              "No effect, as in transformers: the tokenizer decides."),
         field("add_forward_backend_padding", &C::add_forward_backend_padding, "No effect.")};
   }
   void validate(Problems& problems) const;

@@ -12,8 +12,8 @@
 
 namespace hone::nn {
 
-Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied, double soft_cap)
-    : tied_(tied != nullptr), soft_cap_(soft_cap), weight_(tied) {
+Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied, double soft_cap, Weight* bias)
+    : tied_(tied != nullptr), soft_cap_(soft_cap), weight_(tied), bias_(bias) {
   if (tied) return;
   weight_ = &parameter("weight", {vocab, hidden}, Init{Init::Kind::normal, std});
   weight_->set_use(WeightUse::product);
@@ -30,7 +30,7 @@ Tensor Head::logits(const Tensor& hidden, const Pass& pass) const {
 ops::TokenLogProbs Head::log_probs(const Tensor& hidden_BTD, const Tensor& labels_BT, const Pass& pass,
                                    bool with_statistics) const {
   const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
-  if (!is_made_apart(pass))
+  if (!is_made_apart(pass) && !bias_)
     return ops::linear_log_probs(hidden_ND, weight_->use(), labels_N, with_statistics,
                                  {.soft_cap = soft_cap_, .head_sum = weight_->gradient_sum()});
   return ops::log_probs(logits(hidden_ND, pass), labels_N, with_statistics);
@@ -52,11 +52,16 @@ Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, co
   ops::CrossEntropyOptions all = options;
   all.head_sum = weight_->gradient_sum();
   all.soft_cap = soft_cap_;
+  std::optional<ops::HeadBias> bias;
+  if (bias_) all.bias = &bias.emplace(ops::HeadBias{bias_->use(), bias_->gradient_sum()});
   return ops::linear_cross_entropy(hidden_ND, weight_->use(), labels_N, weight_N, all, sums);
 }
 
 std::int64_t Head::vocab_size() const { return weight_->shape()[0]; }
 
-ops::LinearWeight Head::with_bias() const { return {weight_->use(), {}, weight_->gradient_sum()}; }
+ops::LinearWeight Head::with_bias() const {
+  if (!bias_) return {weight_->use(), {}, weight_->gradient_sum()};
+  return {weight_->use(), bias_->use(), weight_->gradient_sum(), bias_->gradient_sum()};
+}
 
 }  // namespace hone::nn

@@ -69,17 +69,34 @@ Planned planned(const nn::NamedWeight& one, const LoraConfig& config, std::set<s
   plan.options.scale = config.scale(plan.options.rank, alpha);
   plan.options.dropout = config.dropout;
   plan.options.magnitude = config.dora;
-  const auto [outputs, inputs] = nn::Lora::sides_of(*one.weight);
-  if (plan.options.rank > std::min(outputs, inputs))
-    throw Error(ErrorKind::config,
-                fmt::format("adapter.rank: got {}, expected at most {}: {} is a weight of {} x {}", plan.options.rank,
-                            std::min(outputs, inputs), one.module, outputs, inputs))
-        .hint("rank_pattern gives modules of their own a smaller one; exclude leaves them out");
   nn::refuse_unnamed(one.module, "targets");
   if (config.dora && one.module.find(".experts.") != std::string::npos)
     throw Error(ErrorKind::config,
                 fmt::format("adapter.dora: {}: not for experts, whose files have no place for it", one.module));
   return plan;
+}
+
+std::int64_t full_rank(const Planned& one) {
+  const auto [outputs, inputs] = nn::Lora::sides_of(*one.target.weight);
+  return std::min(outputs, inputs);
+}
+
+// A rank that is more than the largest weight has is not meant. Gates and the like, of a few outputs, get it as the
+// others do (so does PEFT's); PiSSA needs as many singular values.
+void check_ranks(const std::vector<Planned>& modules, const LoraConfig& config) {
+  if (modules.empty()) return;
+  const auto by_rank = [](const Planned& a, const Planned& b) { return full_rank(a) < full_rank(b); };
+  const Planned& largest = *std::max_element(modules.begin(), modules.end(), by_rank);
+  const bool each = nn::lora_start(config.init).kind == nn::LoraStart::Kind::pissa;
+  for (const Planned& one : modules) {
+    const Planned& limit = each ? one : largest;
+    if (one.options.rank <= full_rank(limit)) continue;
+    const auto [outputs, inputs] = nn::Lora::sides_of(*limit.target.weight);
+    throw Error(ErrorKind::config,
+                fmt::format("adapter.rank: got {}, expected at most {}: {} is a weight of {} x {}", one.options.rank,
+                            full_rank(limit), limit.target.module, outputs, inputs))
+        .hint("rank_pattern gives modules of their own a smaller one; exclude leaves them out");
+  }
 }
 
 // Files have the experts of a layer in one piece, gate and up with one A: what lies together has one rank and scale.
@@ -156,6 +173,7 @@ Plan plan_of(Model& model, const LoraConfig& config) {
   std::set<std::string> ranks_used, alphas_used;
   const std::vector<nn::NamedWeight> targets = nn::lora_targets(model, config);
   for (const nn::NamedWeight& one : targets) plan.modules.push_back(planned(one, config, ranks_used, alphas_used));
+  check_ranks(plan.modules, config);
   check_experts(plan.modules, config);
   check_patterns_used("rank_pattern", keys_of(config.rank_pattern), ranks_used, targets);
   check_patterns_used("alpha_pattern", keys_of(config.alpha_pattern), alphas_used, targets);

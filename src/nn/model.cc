@@ -162,6 +162,13 @@ const Classifier& require_classifier(const Model& model, const std::string& what
                                              what, model.hf_config().find("model_type")->text()));
 }
 
+const MaskedLm& require_masked_lm(const Model& model, const std::string& what) {
+  if (const MaskedLm* lm = model.masked_lm()) return *lm;
+  throw Error(ErrorKind::config, fmt::format("{}: needs a head for masked tokens, which a model of type {} cannot have",
+                                             what, model.hf_config().find("model_type")->text()))
+      .hint("bert has one; what generates text is trained by objective causal_lm");
+}
+
 const CausalLm& require_causal_lm(const Model& model, const std::string& what) {
   if (const CausalLm* lm = model.causal_lm()) return *lm;
   throw Error(ErrorKind::config, fmt::format("{}: needs a language-model head, {} this model of type {} has{}", what,

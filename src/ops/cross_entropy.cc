@@ -8,10 +8,13 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+
 #include "base/sections.h"
 #include "hone/error.h"
 #include "hone/gradient_sum.h"
 #include "ops/backend.h"
+#include "ops/column_sum.h"
 #include "ops/divergence.h"
 #include "ops/head_losses.h"
 #include "ops/kept_sum.h"
@@ -84,7 +87,9 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
   const auto wide = at::toOpMathType(hidden_ND.scalar_type());
   const Supervised s = supervised(labels_N, weight_N, head_VD.size(0), wide);
   const TaughtOptions those(options, s.index_S);
-  const at::Tensor logits_SV = at::linear(hidden_ND.index_select(0, s.index_S), head_VD).to(wide);
+  at::Tensor logits_SV = at::linear(hidden_ND.index_select(0, s.index_S), head_VD);
+  if (options.bias) logits_SV = logits_SV + options.bias->bias_V;
+  logits_SV = logits_SV.to(wide);
   return loss_of(soft_capped(logits_SV, options.soft_cap), s, those.options, sums);
 }
 
@@ -139,19 +144,26 @@ struct Statistics {
   at::Tensor to_S4;
 };
 
+std::optional<at::Tensor> bias_of(const CrossEntropyOptions& options) {
+  return options.bias ? std::optional(options.bias->bias_V) : std::nullopt;
+}
+
 class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& hidden_SD,
-                            const at::Tensor& head_VD, const Supervised& s, const CrossEntropyOptions& options,
-                            bool with_gradients, const Statistics& statistics) {
+                            const at::Tensor& head_VD, const std::optional<at::Tensor>& bias_V, const Supervised& s,
+                            const CrossEntropyOptions& options, bool with_gradients, const Statistics& statistics) {
     HeadGradients wanted{with_gradients && hidden_SD.requires_grad(), {}};
+    const auto wide = at::toOpMathType(head_VD.scalar_type());
+    if (with_gradients && bias_V && bias_V->requires_grad())
+      wanted.dbias_V = at::zeros(bias_V->sizes(), head_VD.options().dtype(wide).requires_grad(false));
     bool lent = false;
     if (with_gradients && head_VD.requires_grad()) {  // summed in fp32 at least, in its place if that is free
       lent = options.head_sum && options.head_sum->state == GradientSum::State::empty;
       if (lent) options.head_sum->state = GradientSum::State::lent;
       wanted.dhead_VD =
           lent ? options.head_sum->sum
-               : at::empty(head_VD.sizes(), head_VD.options().dtype(at::toOpMathType(head_VD.scalar_type())));
+               : at::empty(head_VD.sizes(), head_VD.options().dtype(wide));
     }
     const bool expected = wanted.any() && expects(options, head_VD);
     LossTargets targets{s.labels_S, s.weight_S};
@@ -164,6 +176,8 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     // In saved_data rather than save_for_backward: they are nobody else's.
     ctx->saved_data["dhidden"] = made.dhidden_SD;
     ctx->saved_data["dhead"] = wanted.dhead_VD;
+    ctx->saved_data["dbias"] = wanted.dbias_V;
+    ctx->saved_data["bias_sum"] = to_number(options.bias ? options.bias->sum : nullptr);
     ctx->saved_data["lent"] = lent;
     ctx->saved_data["on_host"] = backend_of(head_VD).on_host;
     ctx->saved_data["type"] = static_cast<std::int64_t>(head_VD.scalar_type());
@@ -190,11 +204,23 @@ class CrossEntropyFunction : public torch::autograd::Function<CrossEntropyFuncti
     }
     if (expected.defined() && dhidden.defined()) scale.multiply(dhidden);  // by 1, if it was right
     if (!expected.defined()) dhidden = scale.times(dhidden, type);
-    return {dhidden, summed ? at::Tensor() : scale.times(dhead, type), at::Tensor(), at::Tensor(), at::Tensor(),
+    return {dhidden,
+            summed ? at::Tensor() : scale.times(dhead, type),
+            of_bias(ctx, scale, type),
+            at::Tensor(),
+            at::Tensor(),
+            at::Tensor(),
             at::Tensor()};
   }
 
  private:
+  // Undefined: into its sum.
+  static at::Tensor of_bias(torch::autograd::AutogradContext* ctx, const Scale& scale, at::ScalarType type) {
+    at::Tensor dbias = saved(ctx, "dbias");
+    if (!dbias.defined()) return dbias;
+    scale.multiply(dbias);
+    return row_gradient(dbias.unsqueeze(0), type, to_sum(ctx->saved_data["bias_sum"].toInt()));
+  }
   static at::Tensor saved(torch::autograd::AutogradContext* ctx, const char* name) {
     const c10::IValue& value = ctx->saved_data[name];  // not there: none
     return value.isTensor() ? value.toTensor() : at::Tensor();
@@ -215,7 +241,8 @@ at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& h
   if (sums) statistics.to_S4 = at::empty({s.labels_S.numel(), 4}, s.weight_S.options());
   const TaughtOptions those(options, all ? at::Tensor() : s.index_S);
   const at::Tensor loss =
-      CrossEntropyFunction::apply(hidden_SD, head_VD, s, those.options, at::GradMode::is_enabled(), statistics);
+      CrossEntropyFunction::apply(hidden_SD, head_VD, bias_of(options), s, those.options, at::GradMode::is_enabled(),
+                                  statistics);
   if (!sums) return loss;
   const auto column = [&](std::int64_t which) { return statistics.to_S4.select(1, which); };
   *sums = options.teacher ? sums_of(column(2), TaughtLosses{{}, column(0), column(1)}, s.weight_S)

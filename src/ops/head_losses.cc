@@ -11,6 +11,7 @@
 #include "base/sections.h"
 #include "hone/error.h"
 #include "ops/backend.h"
+#include "ops/column_sum.h"
 #include "ops/divergence.h"
 #include "ops/matmul.h"
 #include "ops/soft_cap.h"
@@ -124,6 +125,7 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
     const at::Tensor hidden_CD = hidden_SD.narrow(0, begin, std::min(step, count - begin));
     at::Tensor logits_CV = room.narrow(0, 0, hidden_CD.size(0));
     to_logits.multiply_into(logits_CV, hidden_CD);
+    if (options.bias) logits_CV.add_(options.bias->bias_V);
     const at::Tensor slope_CV = slopes.defined() ? slopes.narrow(0, 0, hidden_CD.size(0)) : slopes;
     if (options.soft_cap > 0) soft_cap_in_place(logits_CV, options.soft_cap, slope_CV);
     const auto chunk = [&](const at::Tensor& all) { return all.narrow(0, begin, hidden_CD.size(0)); };
@@ -133,6 +135,7 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
     taught ? taught->loss(logits_CV, begin, those, wanted.any(), losses_C, statistics_C4)
            : backend_of(head_VD).sums.loss(logits_CV, those, wanted.any(), options, losses_C, statistics_C4);
     if (slope_CV.defined()) logits_CV.mul_(slope_CV);  // gradients of what was capped
+    if (wanted.dbias_V.defined()) wanted.dbias_V.add_(column_sum(logits_CV));
     if (wanted.hidden) {
       at::Tensor to = chunk(made.dhidden_SD);
       to_hidden.multiply_into(to, logits_CV);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "hone/gradient_sum.h"
 #include "hone/op_options.h"
 #include "ops/primitives.h"
 
@@ -29,12 +30,20 @@ inline bool are_rows_for(const at::Tensor& hidden_ND, const at::Tensor& head_VD)
   return hidden_ND.dim() == 2 && head_VD.dim() == 2 && hidden_ND.size(1) == head_VD.size(1) && head_VD.numel() > 0;
 }
 
-// Where gradients go. dhead_VD undefined: not wanted; in fp32 at least; with `add` they are added to what it holds.
+// What is added to a head's logits, of its weight's type. sum: takes its gradient; null: autograd does.
+struct HeadBias {
+  at::Tensor bias_V;
+  GradientSum* sum = nullptr;
+};
+
+// Where gradients go. Undefined: not wanted; in fp32 at least; with `add` the head's are added to what is there, those
+// of the bias always.
 struct HeadGradients {
   bool hidden = false;
   at::Tensor dhead_VD = {};
   bool add = false;
-  bool any() const { return hidden || dhead_VD.defined(); }
+  at::Tensor dbias_V = {};
+  bool any() const { return hidden || dhead_VD.defined() || dbias_V.defined(); }
 };
 // losses_S: each token's, times its weight. dhidden_SD undefined: not wanted.
 struct HeadLosses {

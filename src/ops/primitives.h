@@ -162,7 +162,7 @@ struct HeadNormGradients {
 struct MlstmInput {
   at::Tensor q_NHK, k_NHK, v_NHV, input_NH, forget_NH;
 };
-// What rows hold, in fp32 (fp64): sums that are divided by e^m.
+// What rows hold, in fp32 (fp64), dense: sums that are divided by e^m.
 struct MlstmMemory {
   at::Tensor values_RHKV, keys_RHK, m_RH;
 };

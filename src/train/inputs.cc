@@ -188,29 +188,35 @@ std::vector<std::string> known_labels(const Needs& needs, const Model& model) {
   return has_labels ? classifier->labels() : std::vector<std::string>();
 }
 
-// Built once more with a head for these labels, if it has none for them: so far it has no weights. One label alone is a
-// score, whatever it is called.
-void give_head(Inputs& inputs, const std::vector<std::string>& labels, const config::Node& config,
-               const std::string& file, const Recipe& recipe) {
-  const Classifier* classifier = inputs.model->classifier();
-  const bool scores = labels.size() == 1 && classifier && classifier->labels().size() == 1;
-  if (scores || (classifier && classifier->labels() == labels)) return;
+// One label alone is a score, whatever it is called.
+bool has_head(const Model& model, const HeadRequest& head) {
+  if (head.masked_lm) return model.masked_lm() != nullptr;
+  const Classifier* classifier = model.classifier();
+  const bool scores = head.labels.size() == 1 && classifier && classifier->labels().size() == 1;
+  return head.labels.empty() || scores || (classifier && classifier->labels() == head.labels);
+}
+
+// Built once more with such a head, if it has none: so far it has no weights.
+void give_head(Inputs& inputs, const HeadRequest& head, const config::Node& config, const std::string& file,
+               const Recipe& recipe) {
+  if (has_head(*inputs.model, head)) return;
   auto made = during("giving the model a head for objective " + recipe.objective.type,
-                     [&] { return build_model(config, file, {labels}); });
+                     [&] { return build_model(config, file, head); });
+  const std::string none = head.masked_lm ? "no head for masked tokens" : "no classification head";
   if (!recipe.adapter.type.empty()) {
-    const std::string prefix = made->classifier()->weights_prefix();
+    const std::string prefix = head.masked_lm ? "cls." : made->classifier()->weights_prefix();
     throw Error(
         ErrorKind::config,
-        "adapter: the model has no classification head for what is to be learnt, and an adapter's files have no "
-        "place for its labels")
+        fmt::format("adapter: the model has {} for what is to be learnt, and an adapter's files have no place for it",
+                    none))
         .hint(fmt::format("train a head first, for instance with model.trainable: [{}], and then the adapter, which "
                           "goes on with the head",
                           prefix.substr(0, prefix.find('.'))));
   }
   if (inputs.in_memory)
-    throw Error(ErrorKind::config, "model: the one in memory has no classification head for what is to be learnt")
-        .hint("build_model() takes the labels of a head");
-  inputs.other_labels = classifier != nullptr;
+    throw Error(ErrorKind::config, fmt::format("model: the one in memory has {} for what is to be learnt", none))
+        .hint("build_model() takes what a head is for");
+  inputs.other_labels = inputs.model->classifier() != nullptr;
   inputs.model = std::move(made);
 }
 
@@ -380,9 +386,14 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   const Needs needs = objective->needs();
   check_lengths(*inputs.model, "", needs, recipe);
+  if (needs.masked_lm && !inputs.tokenizer->mask_id)
+    throw Error(ErrorKind::config,
+                fmt::format("objective {}: the tokenizer has no mask token; expected one, as BERT's [MASK]",
+                            recipe.objective.type))
+        .hint("hone extend --mask makes one of a token, and --special-tokens adds it where it is not there");
   const bool labelled = needs.records == RecordKind::labelled;  // then the head is for labels that the data have
   const auto with_head = [&](const std::vector<std::string>& labels) {
-    if (!labels.empty()) give_head(inputs, labels, config, file, recipe);
+    give_head(inputs, {labels, needs.masked_lm}, config, file, recipe);
     objective->check(*inputs.model);
     choose_trained(recipe, checkpoint, inputs);
     choose_held(recipe, inputs);

@@ -251,7 +251,7 @@ std::uint64_t answers_bytes(const Model& model, Precision precision, const Needs
   for (const Doc& doc : batch.docs) longest = std::max<std::int64_t>(longest, doc.end - doc.begin);
   for (const CacheSpec::Layer& layer : model.causal_lm()->cache_spec().layers) {
     numbers += 4 * layer.kv_heads * layer.head_size * (layer.window > 0 ? std::min(longest, layer.window) : longest);
-    of_memories += layer.memory.heads * layer.memory.key_size * layer.memory.value_size;
+    of_memories += layer.memory.heads * (layer.memory.key_size * (layer.memory.value_size + 1) + 1);
   }
   const std::int64_t all = std::ssize(batch.docs), rows = std::min(all, needs.answers_at_once.value_or(all));
   const at::ScalarType type = hub::type_of(precision);

@@ -27,6 +27,9 @@ run: {folder: out, seed: 1}
 R
 sed -e '/^model:/c model: {type: bert, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2, max_position_embeddings: 64}' \
   -e 's/train: d.jsonl/train: k.jsonl/' -e '$a objective: {type: classification}' r.yaml >b.yaml
+hone tokenizer train d.jsonl --kind word_piece --vocab-size 60 --min-frequency 1 --out words --quiet >/dev/null
+sed -e 's/{type: classification}/{type: masked_lm, mlm_probability: 0.3, random_replace_prob: 0.2}/; s/k.jsonl/d.jsonl/' \
+  -e 's/^tokenizer: bytes/tokenizer: words/' b.yaml >masked.yaml
 for seed in 1 2; do
   hone init "m$seed" --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 \
     --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes --seed $seed >/dev/null
@@ -258,6 +261,9 @@ objective.rloo.mask_truncated_completions | rloo.yaml '--objective.stop=[e, a, "
 objective.rloo.beta | rloo.yaml | --objective.beta=0.5
 objective.rloo.normalize_advantages | rloo.yaml | --objective.normalize_advantages=true
 objective.rloo.reward_clip_range | rloo.yaml | '--objective.reward_clip_range=[0, 0.5]'
+objective.masked_lm.mlm_probability | masked.yaml | --objective.mlm_probability=0.5
+objective.masked_lm.mask_replace_prob | masked.yaml | --objective.mask_replace_prob=0.2
+objective.masked_lm.random_replace_prob | masked.yaml | --objective.random_replace_prob=0
 objective.classification.labels | b.yaml | '--objective.labels=["1", "0"]'
 objective.classification.label_smoothing | b.yaml | --objective.label_smoothing=0.1
 optimizer | r.yaml | --optimizer.type=sgd
@@ -628,6 +634,7 @@ extend --tokens | extend ../m1 --tokens a --out x | --tokens b
 extend --bos | extend ../m1 --tokens ab --out x --json | --bos nowhere
 extend --eos | extend ../m1 --tokens ab --out x --json | --eos nowhere
 extend --pad | extend ../m1 --tokens ab --out x --json | --pad nowhere
+extend --mask | extend ../m1 --tokens ab --out x --json | --mask nowhere
 extend --multiple | extend ../m1 --tokens ab --out x | --multiple 512
 extend --out | extend ../m1 --tokens ab --out x | --out y
 extend --replace | extend ../m1 --tokens ab --out there | --replace

@@ -20,6 +20,11 @@ sed -E 's/"completion"/"answer"/' train.jsonl >asked.jsonl
 hone init bert --model.type=bert --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.max_position_embeddings=128 --tokenizer bytes >/dev/null
 
+hone tokenizer train train.jsonl --columns text=prompt --ignore completion --kind word_piece --vocab-size 60 --min-frequency 1 --out words --quiet >/dev/null
+sed -E 's/.*"prompt": ("[^"]*"), "completion": ("[^"]*").*/{"text": \1}/' train.jsonl >texts.jsonl
+hone init words-bert --model.type=bert --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
+  --model.num_attention_heads=4 --model.max_position_embeddings=128 --tokenizer words >/dev/null
+
 losses() { sed -nE 's/.*"loss":([^,}]*).*"step":([0-9]+).*/\2 \1/p' "$1/metrics.jsonl"; }
 
 for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yaml; do
@@ -32,6 +37,7 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   # What is drawn differs between processors as soon as logits do; runs are still equal to each other.
   if [ "$name" = grpo ]; then data=asked.jsonl; fi
   if [ "$name" = classify ]; then data=labelled.jsonl model=bert; fi
+  if [ "$name" = masked-lm ]; then data=texts.jsonl model=words-bert; fi
   common=("$recipe" --data.train="$data" '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --trainer.eval_every=0 --quiet)
   # A warm-up that fits ten steps, with the same learning rates in them.
   case $name in

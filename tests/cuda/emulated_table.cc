@@ -87,6 +87,7 @@ const Backend& emulated_backend() {
                               emulated_table::products().joins_neighbours},
                              emulated_table::attention(),
                              emulated_table::norms(),
+                             reference_table::mlstm(),
                              emulated_table::elementwise(),
                              emulated_table::sums(),
                              emulated_table::routed(),

@@ -41,6 +41,7 @@ TEST(XLstmConfigs, WhatItCannotBeIsAnError) {
        "qk_dim_factor: got 0.5, of hidden_size 24 that is 12; expected a multiple of num_heads (8)"},
       {R"("weight_mode": "fused")", "weight_mode: got fused, expected single"},
       {R"("use_bias": true)", "use_bias: got true, expected false"},
+      {R"("tie_word_embeddings": true)", "tie_word_embeddings: got true, expected false"},
       {R"("add_out_norm": false)", "add_out_norm: got false, expected true"},
       {R"("add_qk_norm": true)", "add_qk_norm: got true, expected false"},
       {R"("gate_soft_cap": 0)", "gate_soft_cap: got 0"},

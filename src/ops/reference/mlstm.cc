@@ -1,7 +1,8 @@
 // A matrix memory in plain ATen, and its gradient by hand: documents are cut into chunks, which are computed all at
 // once; only the memories go from chunk to chunk, those of all documents side by side.
 //
-// Letters: C chunks, H heads, L tokens of a chunk, K size of queries and keys, V size of values, R rows of a cache.
+// Letters: C chunks, H heads, L tokens of a chunk, K size of queries and keys, V size of values, D documents that reach
+// a place, the number of a chunk in its document.
 #include "ops/mlstm.h"
 
 #include <ATen/ATen.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 
 #include "ops/reference/table.h"
@@ -20,53 +22,77 @@ namespace {
 
 constexpr std::int64_t kChunk = 64;
 
-// Documents in chunks, one behind another; the last one of each may be short.
-struct Cut {
-  Cut(const std::vector<Span>& spans, at::Device on) : device(on) {
-    for (const Span& span : spans) length = std::max(length, std::min(kChunk, span.end - span.begin));
-    std::vector<std::int64_t> tokens;
-    for (std::size_t d = 0; d < spans.size(); ++d) {
-      const std::int64_t begin = spans[d].begin, end = spans[d].end;
-      for (std::int64_t first = begin, place = 0; first < end; first += length, ++place) {
-        if (place == std::ssize(chunks_at)) chunks_at.emplace_back();
-        if (place == 0) documents.push_back(static_cast<std::int64_t>(d));
-        if (first + length >= end) last_chunk.push_back(count);
-        chunks_at[place].push_back(count++);
-        for (std::int64_t t = 0; t < length; ++t) tokens.push_back(first + t < end ? first + t : -1);
-      }
+// Documents in chunks. Those of one place lie one behind another, the longest documents first: who reaches a place is a
+// stretch of those that reached the one before it, from its begin.
+class Cut {
+ public:
+  Cut(const std::vector<Span>& spans, at::Device device) : device_(device) {
+    for (std::size_t d = 0; d < spans.size(); ++d)
+      if (spans[d].end > spans[d].begin) documents.push_back(static_cast<std::int64_t>(d));
+    const auto tokens_of = [&](std::int64_t d) { return spans[d].end - spans[d].begin; };
+    for (const std::int64_t d : documents) length = std::max(length, std::min(kChunk, tokens_of(d)));
+    std::ranges::stable_sort(documents, [&](auto a, auto b) { return tokens_of(a) > tokens_of(b); });
+    std::vector<std::int64_t> tokens, places, kept;
+    for (std::int64_t place = 0;; ++place) {
+      const auto reach = [&](std::int64_t d) { return tokens_of(d) > place * length; };
+      const std::int64_t count = std::ranges::count_if(documents, reach);
+      if (count == 0) break;
+      begins.push_back(chunks);
+      for (std::int64_t i = 0; i < count; ++i)
+        for (std::int64_t t = 0; t < length; ++t) {
+          const std::int64_t token = spans[documents[i]].begin + place * length + t;
+          const bool there = token < spans[documents[i]].end;
+          if (there) kept.push_back(token), places.push_back(std::ssize(tokens));
+          tokens.push_back(there ? token : -1);
+        }
+      chunks += count;
     }
-    const at::Tensor all_CL = on_device(tokens).view({count, length});
-    none_CL = all_CL < 0;
-    token_CL = all_CL.clamp_min(0);
-    is_any_short = std::ranges::find(tokens, -1) != tokens.end();
-  }
-  at::Tensor on_device(const std::vector<std::int64_t>& numbers) const {
-    return devices::sent(host::tensor_of(numbers, {std::ssize(numbers)}), device);
-  }
-  // [N,H,...] -> [C,H,L,...], in fp32 at least, with `fill` where there is no token.
-  at::Tensor chunks(const at::Tensor& x, double fill = 0) const {
-    at::Tensor y = widened(x).index_select(0, token_CL.flatten()).unflatten(0, {count, length}).transpose(1, 2);
-    if (!is_any_short) return y;
-    at::Tensor none = none_CL.unsqueeze(1);
-    if (y.dim() == 4) none = none.unsqueeze(-1);
-    return y.masked_fill(none, fill);
-  }
-  // And back; tokens of no document are 0.
-  at::Tensor tokens_of(const at::Tensor& x, const at::Tensor& like) const {
-    const at::Tensor rows = x.transpose(1, 2).flatten(0, 1).to(like.scalar_type());
-    const at::Tensor y = at::zeros_like(like, at::MemoryFormat::Contiguous);
-    if (!is_any_short) return y.index_copy_(0, token_CL.flatten(), rows);
-    const at::Tensor kept = none_CL.flatten().logical_not().nonzero().squeeze(-1);
-    return y.index_copy_(0, token_CL.flatten().index_select(0, kept), rows.index_select(0, kept));
+    begins.push_back(chunks);
+    is_any_short_ = kept.size() < tokens.size();
+    token_ = on_device(tokens), kept_ = on_device(kept), place_of_kept_ = on_device(places);
+    if (is_any_short_) none_CL_ = (token_ < 0).view({chunks, length}), token_ = token_.clamp_min(0);
   }
 
-  at::Device device;
-  std::int64_t count = 0, length = 1;
-  at::Tensor token_CL, none_CL;
-  bool is_any_short = false;
-  std::vector<std::vector<std::int64_t>> chunks_at;  // by their place in their documents, in the documents' order
-  std::vector<std::int64_t> documents, last_chunk;   // those that have tokens, and where each ends
+  at::Tensor on_device(const std::vector<std::int64_t>& numbers) const {
+    return devices::sent(host::tensor_of(numbers, {std::ssize(numbers)}), device_);
+  }
+  std::int64_t places() const { return std::ssize(begins) - 1; }
+  std::int64_t reached(std::int64_t place) const {  // by so many documents
+    return place < places() ? begins[place + 1] - begins[place] : 0;
+  }
+  // The chunks at a place, of its first `count` documents (-1: all).
+  at::Tensor at(const at::Tensor& x_C, std::int64_t place, std::int64_t count = -1) const {
+    return x_C.narrow(0, begins[place], count < 0 ? reached(place) : count);
+  }
+
+  // [N,H,...] -> [C,H,L,...], in fp32 at least, with `fill` where there is no token.
+  at::Tensor in_chunks(const at::Tensor& x, double fill = 0) const {
+    const at::Tensor y = widened(x).index_select(0, token_).unflatten(0, {chunks, length}).transpose(1, 2);
+    if (!is_any_short_) return y;
+    const at::Tensor none_C1L = none_CL_.unsqueeze(1);
+    return y.masked_fill(y.dim() == 4 ? none_C1L.unsqueeze(-1) : none_C1L, fill);
+  }
+  // And back; tokens of no document are 0.
+  at::Tensor in_tokens(const at::Tensor& x, const at::Tensor& like) const {
+    const at::Tensor rows = x.transpose(1, 2).flatten(0, 1).to(like.scalar_type());
+    const at::Tensor y = at::zeros_like(like, at::MemoryFormat::Contiguous);
+    return y.index_copy_(0, kept_, is_any_short_ ? rows.index_select(0, place_of_kept_) : rows);
+  }
+
+  std::int64_t chunks = 0, length = 1;
+  std::vector<std::int64_t> documents;  // that have tokens, the longest first
+  std::vector<std::int64_t> begins;     // of each place's chunks, and the end of the last one's
+
+ private:
+  at::Device device_;
+  at::Tensor token_, none_CL_, kept_, place_of_kept_;
+  bool is_any_short_ = false;
 };
+
+// The same object for all layers of a pass.
+const Cut& cut_of(const Documents& documents, const at::Tensor& x) {
+  return documents.kept([&] { return Cut(documents.spans(), x.device()); });
+}
 
 // As in ops/cpu/products/mlstm-inl.h: factors by which tokens see others and the memory, and are kept by it.
 struct Weighed {
@@ -74,62 +100,35 @@ struct Weighed {
   at::Tensor level_CHL, top_CHL, sum_CHL;
   at::Tensor highest_CHL, is_own_CHL;  // whose level the top is, where that is one of the chunk's
   at::Tensor seen_CHL1, kept_CHL1;
-  at::Tensor decay_CH, m_CH;             // m: before the chunk
-  at::Tensor values_CHKV, keys_CHK;      // the memory before the chunk
+  at::Tensor decay_CH, m_CH, last_m_CH;  // m: before the chunk, and behind it
   at::Tensor shares_CHLL, weights_CHLL;  // e^(exponent) of who is not later, and that times q k
   at::Tensor smallest_CHL1;
 };
 
 double scale_of(const MlstmInput& input) { return 1 / std::sqrt(static_cast<double>(input.q_NHK.size(2))); }
 
-// The memory that each chunk finds, and what is left at last.
-MlstmMemory remember(const Cut& cut, Weighed& x, const MlstmPast& past) {
+// m from chunk to chunk, which is one number per head. rows: those of the past for the documents; undefined: none.
+void follow_m(const Cut& cut, Weighed& x, const MlstmPast& past, const at::Tensor& rows) {
   const at::Tensor total_CH = x.sum_CHL.select(-1, cut.length - 1), highest_CH = x.level_CHL.amax(-1);
-  const at::Tensor own_CHLK = x.k * (x.level_CHL - highest_CH.unsqueeze(-1)).exp().unsqueeze(-1);
-  const at::Tensor added_CHKV = at::matmul(own_CHLK.mT(), x.v), added_CHK = own_CHLK.sum(-2);
-  x.m_CH = at::zeros_like(highest_CH), x.decay_CH = at::empty_like(highest_CH);
-  x.values_CHKV = at::zeros_like(added_CHKV), x.keys_CHK = at::zeros_like(added_CHK);
-  const at::Tensor most_CH = at::empty_like(highest_CH);
-  MlstmMemory left{at::empty_like(x.values_CHKV), at::empty_like(x.keys_CHK), at::empty_like(x.m_CH)};
-  for (std::size_t place = 0; place < cut.chunks_at.size(); ++place) {
-    const at::Tensor own = cut.on_device(cut.chunks_at[place]);
-    if (place > 0) {
-      const at::Tensor before = own - 1;
-      x.m_CH.index_copy_(0, own, left.m_RH.index_select(0, before));
-      x.values_CHKV.index_copy_(0, own, left.values_RHKV.index_select(0, before));
-      x.keys_CHK.index_copy_(0, own, left.keys_RHK.index_select(0, before));
-    } else if (!past.rows.empty()) {
-      std::vector<std::int64_t> of_documents;
-      for (const std::int64_t document : cut.documents) of_documents.push_back(past.rows[document]);
-      const at::Tensor rows = cut.on_device(of_documents);
-      x.m_CH.index_copy_(0, own, past.memory.m_RH.index_select(0, rows));
-      x.values_CHKV.index_copy_(0, own, past.memory.values_RHKV.index_select(0, rows));
-      x.keys_CHK.index_copy_(0, own, past.memory.keys_RHK.index_select(0, rows));
-    }
-    const auto of = [&](const at::Tensor& all) { return all.index_select(0, own); };
-    const at::Tensor m = of(x.m_CH), highest = of(highest_CH), most = at::maximum(m, highest);
-    const at::Tensor decay = (m - most).exp(), taken = (highest - most).exp();
-    const auto next = [&](const at::Tensor& held, const at::Tensor& added) {
-      const auto wide = [&](at::Tensor factor) {
-        while (factor.dim() < held.dim()) factor = factor.unsqueeze(-1);
-        return factor;
-      };
-      return of(held) * wide(decay) + of(added) * wide(taken);
-    };
-    left.values_RHKV.index_copy_(0, own, next(x.values_CHKV, added_CHKV));
-    left.keys_RHK.index_copy_(0, own, next(x.keys_CHK, added_CHK));
-    left.m_RH.index_copy_(0, own, of(total_CH) + most);
-    x.decay_CH.index_copy_(0, own, decay), most_CH.index_copy_(0, own, most);
+  x.m_CH = at::zeros_like(highest_CH), x.last_m_CH = at::empty_like(highest_CH);
+  if (rows.defined()) cut.at(x.m_CH, 0).copy_(past.memory.m_RH.index_select(0, rows));
+  for (std::int64_t place = 0; place < cut.places(); ++place) {
+    if (place > 0) cut.at(x.m_CH, place).copy_(cut.at(x.last_m_CH, place - 1, cut.reached(place)));
+    const at::Tensor most = at::maximum(cut.at(x.m_CH, place), cut.at(highest_CH, place));
+    cut.at(x.last_m_CH, place).copy_(cut.at(total_CH, place) + most);
   }
+  const at::Tensor most_CH = x.last_m_CH - total_CH;
+  x.decay_CH = (x.m_CH - most_CH).exp();
   x.kept_CHL1 = (x.level_CHL - most_CH.unsqueeze(-1)).exp().unsqueeze(-1);
-  return left;
 }
 
-Weighed weigh(const Cut& cut, const MlstmInput& input, const MlstmPast& past, MlstmMemory& left) {
-  Weighed x{.q = cut.chunks(input.q_NHK) * scale_of(input), .k = cut.chunks(input.k_NHK), .v = cut.chunks(input.v_NHV)};
-  x.sum_CHL = at::log_sigmoid(cut.chunks(input.forget_NH, /*fill=*/INFINITY)).cumsum(-1);
-  x.level_CHL = cut.chunks(input.input_NH, /*fill=*/-INFINITY) - x.sum_CHL;
-  left = remember(cut, x, past);
+Weighed weigh(const Cut& cut, const MlstmInput& input, const MlstmPast& past, const at::Tensor& rows) {
+  Weighed x{.q = cut.in_chunks(input.q_NHK) * scale_of(input),
+            .k = cut.in_chunks(input.k_NHK),
+            .v = cut.in_chunks(input.v_NHV)};
+  x.sum_CHL = at::log_sigmoid(cut.in_chunks(input.forget_NH, /*fill=*/INFINITY)).cumsum(-1);
+  x.level_CHL = cut.in_chunks(input.input_NH, /*fill=*/-INFINITY) - x.sum_CHL;
+  follow_m(cut, x, past, rows);
   at::Tensor so_far_CHL;
   std::tie(so_far_CHL, x.highest_CHL) = x.level_CHL.cummax(-1);
   x.is_own_CHL = so_far_CHL > x.m_CH.unsqueeze(-1);
@@ -142,111 +141,173 @@ Weighed weigh(const Cut& cut, const MlstmInput& input, const MlstmPast& past, Ml
   return x;
 }
 
-void leave(const Cut& cut, const MlstmMemory& left, const MlstmPast& past) {
-  if (past.rows.empty()) return;
-  std::vector<std::int64_t> rows;
-  for (const std::int64_t document : cut.documents) rows.push_back(past.rows[document]);
-  const at::Tensor to = cut.on_device(rows), from = cut.on_device(cut.last_chunk);
-  past.memory.values_RHKV.index_copy_(0, to, left.values_RHKV.index_select(0, from));
-  past.memory.keys_RHK.index_copy_(0, to, left.keys_RHK.index_select(0, from));
-  past.memory.m_RH.index_copy_(0, to, left.m_RH.index_select(0, from));
+// Of documents at one place.
+struct Held {
+  at::Tensor values_DHKV, keys_DHK;
+  Held first(std::int64_t count) const { return {values_DHKV.narrow(0, 0, count), keys_DHK.narrow(0, 0, count)}; }
+};
+
+// What the first `count` of them hold behind the place; `held`: before it, undefined: nothing.
+Held next(const Cut& cut, const Weighed& x, std::int64_t place, std::int64_t count, const Held& held) {
+  const at::Tensor k_DHLK = cut.at(x.k, place, count) * cut.at(x.kept_CHL1, place, count);
+  Held made{at::matmul(k_DHLK.mT(), cut.at(x.v, place, count)), k_DHLK.sum(-2)};
+  if (!held.values_DHKV.defined()) return made;
+  const at::Tensor decay_DH1 = cut.at(x.decay_CH, place, count).unsqueeze(-1);
+  made.values_DHKV.addcmul_(held.values_DHKV.narrow(0, 0, count), decay_DH1.unsqueeze(-1));
+  made.keys_DHK.addcmul_(held.keys_DHK.narrow(0, 0, count), decay_DH1);
+  return made;
+}
+
+// Those from `first` on end here.
+void leave(const Held& held, const at::Tensor& last_m_DH, std::int64_t first, const MlstmPast& past,
+           const at::Tensor& rows) {
+  const std::int64_t count = held.values_DHKV.size(0) - first;
+  if (count == 0) return;
+  const auto put = [&](const at::Tensor& to, const at::Tensor& from) {
+    to.index_copy_(0, rows.narrow(0, first, count), from.narrow(0, first, count));
+  };
+  put(past.memory.values_RHKV, held.values_DHKV), put(past.memory.keys_RHK, held.keys_DHK);
+  put(past.memory.m_RH, last_m_DH);
 }
 
 MlstmMade forward(const MlstmInput& input, const Documents& documents, double eps, const MlstmPast& past) {
-  const Cut cut(documents.spans(), input.q_NHK.device());
-  if (cut.count == 0)
+  const Cut& cut = cut_of(documents, input.q_NHK);
+  if (cut.chunks == 0)
     return {at::zeros_like(input.v_NHV, at::MemoryFormat::Contiguous), at::zeros_like(input.input_NH).t()};
-  MlstmMemory left;
-  const Weighed x = weigh(cut, input, past, left);
-  const at::Tensor seen = x.q * x.seen_CHL1;
-  const at::Tensor sums = at::matmul(x.weights_CHLL, x.v) + at::matmul(seen, x.values_CHKV);
-  const at::Tensor divisor_CHL1 = x.weights_CHLL.sum(-1, /*keepdim=*/true) + at::matmul(seen, x.keys_CHK.unsqueeze(-1));
-  const at::Tensor h = sums / (at::maximum(divisor_CHL1.abs(), x.smallest_CHL1) + eps);
-  leave(cut, left, past);
-  return {cut.tokens_of(h, input.v_NHV), cut.tokens_of(divisor_CHL1.squeeze(-1), input.input_NH).t().contiguous()};
-}
-
-// The gradients of the memory behind each chunk, of what later chunks of its document make of it.
-MlstmMemory gradients_behind(const Cut& cut, const Weighed& x, const at::Tensor& of_values, const at::Tensor& of_keys) {
-  MlstmMemory behind{at::zeros_like(of_values), at::zeros_like(of_keys), {}};
-  for (std::size_t place = cut.chunks_at.size() - 1; place > 0; --place) {
-    const at::Tensor own = cut.on_device(cut.chunks_at[place]), before = own - 1;
-    const auto of = [&](const at::Tensor& all) { return all.index_select(0, own); };
-    const at::Tensor decay = of(x.decay_CH).unsqueeze(-1);
-    behind.values_RHKV.index_copy_(0, before, of(behind.values_RHKV) * decay.unsqueeze(-1) + of(of_values));
-    behind.keys_RHK.index_copy_(0, before, of(behind.keys_RHK) * decay + of(of_keys));
+  at::Tensor rows;
+  Held held;
+  if (!past.rows.empty()) {
+    std::vector<std::int64_t> of_documents;
+    for (const std::int64_t d : cut.documents) of_documents.push_back(past.rows[d]);
+    rows = cut.on_device(of_documents);
+    held = {past.memory.values_RHKV.index_select(0, rows), past.memory.keys_RHK.index_select(0, rows)};
   }
-  return behind;
+  const Weighed x = weigh(cut, input, past, rows);
+  const at::Tensor sums = at::matmul(x.weights_CHLL, x.v), divisor = x.weights_CHLL.sum(-1, /*keepdim=*/true);
+  const at::Tensor seen = x.q * x.seen_CHL1;
+  for (std::int64_t place = 0; place < cut.places(); ++place) {
+    if (held.values_DHKV.defined()) {
+      cut.at(sums, place).add_(at::matmul(cut.at(seen, place), held.values_DHKV));
+      cut.at(divisor, place).add_(at::matmul(cut.at(seen, place), held.keys_DHK.unsqueeze(-1)));
+    }
+    const std::int64_t go_on = cut.reached(place + 1), count = rows.defined() ? cut.reached(place) : go_on;
+    if (count == 0) break;
+    held = next(cut, x, place, count, held);
+    if (rows.defined()) leave(held, cut.at(x.last_m_CH, place), go_on, past, rows);
+    if (go_on > 0) held = held.first(go_on);
+  }
+  const at::Tensor h = sums / (at::maximum(divisor.abs(), x.smallest_CHL1) + eps);
+  return {cut.in_tokens(h, input.v_NHV), cut.in_tokens(divisor.squeeze(-1), input.input_NH).t().contiguous()};
 }
 
 // What each token's level gets of the gradients of m of those whose top it is, also of later chunks.
 at::Tensor given_by_m(const Cut& cut, const Weighed& x, const at::Tensor& dm_CHL) {
   const at::Tensor none = at::zeros({}, dm_CHL.options());
-  const at::Tensor given_CHL =
-      at::zeros_like(dm_CHL).scatter_add_(-1, x.highest_CHL, at::where(x.is_own_CHL, dm_CHL, none));
   const at::Tensor of_memory_CH = at::where(x.is_own_CHL, none, dm_CHL).sum(-1);
-  const at::Tensor last_CH1 = x.highest_CHL.narrow(-1, cut.length - 1, 1),
-                   is_own_CH = x.is_own_CHL.select(-1, cut.length - 1);
-  for (std::size_t place = cut.chunks_at.size() - 1; place > 0; --place) {
-    const at::Tensor own = cut.on_device(cut.chunks_at[place]), before = own - 1;
-    const at::Tensor passed = of_memory_CH.index_select(0, own), takes = is_own_CH.index_select(0, before);
-    const auto add = [&](const at::Tensor& to, const at::Tensor& more) {
-      to.index_copy_(0, before, to.index_select(0, before) + more);
-    };
-    add(of_memory_CH, at::where(takes, none, passed));
-    const at::Tensor wide = at::zeros_like(given_CHL.index_select(0, before));
-    add(given_CHL, wide.scatter_(-1, last_CH1.index_select(0, before), at::where(takes, passed, none).unsqueeze(-1)));
+  // Through the chunks, from the last: what a chunk passes to the one before it goes to that one's last top.
+  const at::Tensor passed_CH = at::zeros_like(of_memory_CH), last_is_own_CH = x.is_own_CHL.select(-1, cut.length - 1);
+  for (std::int64_t place = cut.places() - 1; place > 0; --place) {
+    const std::int64_t count = cut.reached(place);
+    cut.at(passed_CH, place - 1, count).copy_(cut.at(of_memory_CH, place));
+    const at::Tensor goes_on =
+        at::where(cut.at(last_is_own_CH, place - 1, count), none, cut.at(passed_CH, place - 1, count));
+    cut.at(of_memory_CH, place - 1, count).add_(goes_on);
   }
-  return given_CHL;
+  const at::Tensor own_CHL = at::where(x.is_own_CHL, dm_CHL, none);
+  own_CHL.select(-1, cut.length - 1).add_(at::where(last_is_own_CH, passed_CH, none));
+  // As a product, whose order is the same each time, where several tokens have one top.
+  const at::Tensor tokens = at::arange(cut.length, x.highest_CHL.options());
+  const at::Tensor is_top_CHLL = (x.highest_CHL.unsqueeze(-1) == tokens).to(dm_CHL.scalar_type());
+  return at::matmul(own_CHL.unsqueeze(-2), is_top_CHLL).squeeze(-2);
 }
+
+// From each token to its document's end, which is no further than the last chunk's.
+at::Tensor from_here_on(const Cut& cut, const at::Tensor& difference_CHL) {
+  const at::Tensor own_CH = difference_CHL.sum(-1), later_CH = at::zeros_like(own_CH);
+  for (std::int64_t place = cut.places() - 1; place > 0; --place)
+    cut.at(later_CH, place - 1, cut.reached(place)).copy_(cut.at(later_CH, place) + cut.at(own_CH, place));
+  return difference_CHL.flip(-1).cumsum(-1).flip(-1) + later_CH.unsqueeze(-1);
+}
+
+// Gradients of queries, keys and values, of which the chunk's own weights have made their part; through the memories.
+struct ThroughMemories {
+  const Cut& cut;
+  const Weighed& x;
+  const at::Tensor &dy, &ddivisor;
+  at::Tensor &dq, &dk, &dv;
+
+  void add() const {
+    std::vector<Held> before(1);  // each place's; the first finds nothing
+    for (std::int64_t place = 0; place + 1 < cut.places(); ++place)
+      before.push_back(next(cut, x, place, cut.reached(place + 1), before.back()));
+    const at::Tensor seen = x.q * x.seen_CHL1;
+    Held behind;  // the gradient of what the chunk leaves, of those that go on
+    for (std::int64_t place = cut.places() - 1; place >= 0; --place) {
+      if (place > 0) add_to_queries(place, before[place]);
+      if (behind.values_DHKV.defined()) add_to_keys_and_values(place, behind);
+      if (place > 0) behind = gradient_before(place, seen, behind);
+    }
+  }
+  void add_to_queries(std::int64_t place, const Held& held) const {
+    const at::Tensor read =
+        at::matmul(cut.at(dy, place), held.values_DHKV.mT()) + cut.at(ddivisor, place) * held.keys_DHK.unsqueeze(-2);
+    cut.at(dq, place).addcmul_(cut.at(x.seen_CHL1, place), read);
+  }
+  void add_to_keys_and_values(std::int64_t place, const Held& behind) const {
+    const std::int64_t count = behind.values_DHKV.size(0);
+    const auto here = [&](const at::Tensor& all) { return cut.at(all, place, count); };
+    here(dk).addcmul_(here(x.kept_CHL1),
+                      at::matmul(here(x.v), behind.values_DHKV.mT()) + behind.keys_DHK.unsqueeze(-2));
+    here(dv).addcmul_(here(x.kept_CHL1), at::matmul(here(x.k), behind.values_DHKV));
+  }
+  Held gradient_before(std::int64_t place, const at::Tensor& seen, const Held& behind) const {
+    const at::Tensor seen_DHKL = cut.at(seen, place).mT();
+    Held made{at::matmul(seen_DHKL, cut.at(dy, place)), at::matmul(seen_DHKL, cut.at(ddivisor, place)).squeeze(-1)};
+    if (!behind.values_DHKV.defined()) return made;
+    const std::int64_t count = behind.values_DHKV.size(0);
+    const at::Tensor decay_DH1 = cut.at(x.decay_CH, place, count).unsqueeze(-1);
+    made.values_DHKV.narrow(0, 0, count).addcmul_(behind.values_DHKV, decay_DH1.unsqueeze(-1));
+    made.keys_DHK.narrow(0, 0, count).addcmul_(behind.keys_DHK, decay_DH1);
+    return made;
+  }
+};
 
 MlstmInput backward(const at::Tensor& dh_NHV, const MlstmSaved& saved, const Documents& documents, double eps) {
   const MlstmInput& input = saved.input;
-  const Cut cut(documents.spans(), dh_NHV.device());
+  const Cut& cut = cut_of(documents, dh_NHV);
   const auto zeros = [](const at::Tensor& like) { return at::zeros_like(like, at::MemoryFormat::Contiguous); };
-  if (cut.count == 0)
+  if (cut.chunks == 0)
     return {zeros(input.q_NHK), zeros(input.k_NHK), zeros(input.v_NHV), zeros(input.input_NH), zeros(input.forget_NH)};
-  MlstmMemory left;
-  const Weighed x = weigh(cut, input, {}, left);
-  const at::Tensor divisor_CHL1 = cut.chunks(saved.made.divisor_HN.t()).unsqueeze(-1), size = divisor_CHL1.abs();
-  const at::Tensor factor = (at::maximum(size, x.smallest_CHL1) + eps).reciprocal();
-  const at::Tensor dh = cut.chunks(dh_NHV), dy = dh * factor;
-  const at::Tensor along = (dy * cut.chunks(saved.made.h_NHV)).sum(-1, /*keepdim=*/true);
+  const Weighed x = weigh(cut, input, {}, {});
+  const at::Tensor divisor_CHL1 = cut.in_chunks(saved.made.divisor_HN.t()).unsqueeze(-1), size = divisor_CHL1.abs();
+  const at::Tensor dy = cut.in_chunks(dh_NHV) * (at::maximum(size, x.smallest_CHL1) + eps).reciprocal();
+  const at::Tensor along = (dy * cut.in_chunks(saved.made.h_NHV)).sum(-1, /*keepdim=*/true);
   const at::Tensor ddivisor = (-along * divisor_CHL1.sign()).masked_fill(size <= x.smallest_CHL1, 0);
   const at::Tensor dproducts = (at::matmul(dy, x.v.mT()) + ddivisor) * x.shares_CHLL;
-  const at::Tensor seen = x.q * x.seen_CHL1;
-  const MlstmMemory behind =
-      gradients_behind(cut, x, at::matmul(seen.mT(), dy), at::matmul(seen.mT(), ddivisor).squeeze(-1));
-  const at::Tensor dq = at::matmul(dproducts, x.k) +
-                        x.seen_CHL1 * (at::matmul(dy, x.values_CHKV.mT()) + ddivisor * x.keys_CHK.unsqueeze(-2));
-  const at::Tensor dk = at::matmul(dproducts.mT(), x.q) +
-                        x.kept_CHL1 * (at::matmul(x.v, behind.values_RHKV.mT()) + behind.keys_RHK.unsqueeze(-2));
-  const at::Tensor dv = at::matmul(x.weights_CHLL.mT(), dy) + x.kept_CHL1 * at::matmul(x.k, behind.values_RHKV);
-  const at::Tensor dm_CHL = (-along * eps).squeeze(-1), given_CHL = given_by_m(cut, x, dm_CHL);
-  const at::Tensor dinput = (x.k * dk).sum(-1) + given_CHL, difference = (x.q * dq).sum(-1) - dinput + dm_CHL;
-  // From each token to its document's end: within the chunk, and behind it.
-  const at::Tensor own_CH = difference.sum(-1), later_CH = at::zeros_like(own_CH);
-  for (std::size_t place = cut.chunks_at.size() - 1; place > 0; --place) {
-    const at::Tensor own = cut.on_device(cut.chunks_at[place]);
-    later_CH.index_copy_(0, own - 1, later_CH.index_select(0, own) + own_CH.index_select(0, own));
-  }
-  const at::Tensor from_here = difference.flip(-1).cumsum(-1).flip(-1) + later_CH.unsqueeze(-1);
-  const at::Tensor dforget = from_here * (-cut.chunks(input.forget_NH)).sigmoid();
-  return {cut.tokens_of(dq * scale_of(input), input.q_NHK), cut.tokens_of(dk, input.k_NHK),
-          cut.tokens_of(dv, input.v_NHV), cut.tokens_of(dinput, input.input_NH),
-          cut.tokens_of(dforget, input.forget_NH)};
+  at::Tensor dq = at::matmul(dproducts, x.k), dk = at::matmul(dproducts.mT(), x.q),
+             dv = at::matmul(x.weights_CHLL.mT(), dy);
+  ThroughMemories{cut, x, dy, ddivisor, dq, dk, dv}.add();
+  const at::Tensor dm_CHL = (-along * eps).squeeze(-1);
+  const at::Tensor dinput = (x.k * dk).sum(-1) + given_by_m(cut, x, dm_CHL);
+  const at::Tensor difference = (x.q * dq).sum(-1) - dinput + dm_CHL;
+  const at::Tensor dforget = from_here_on(cut, difference) * (-cut.in_chunks(input.forget_NH)).sigmoid();
+  return {cut.in_tokens(dq * scale_of(input), input.q_NHK), cut.in_tokens(dk, input.k_NHK),
+          cut.in_tokens(dv, input.v_NHV), cut.in_tokens(dinput, input.input_NH),
+          cut.in_tokens(dforget, input.forget_NH)};
 }
 
-// The memories before all chunks and their gradients, what each adds, and the chunks' weights.
+// The memories before all chunks but documents' first ones and some on the way, what tokens have in fp32, and the
+// chunks' weights.
 std::int64_t backward_room(const MlstmInput& input, const Documents& documents) {
-  std::int64_t chunks = 0, longest = 0;
+  std::int64_t chunks = 0, memories = 0, longest = 0;
   for (const Span& span : documents.counted_spans()) {
-    chunks += (span.end - span.begin + kChunk - 1) / kChunk;
+    const std::int64_t own = (span.end - span.begin + kChunk - 1) / kChunk;
+    chunks += own, memories += own > 1 ? own + 2 : 0;
     longest = std::max(longest, std::min(kChunk, span.end - span.begin));
   }
-  const std::int64_t heads = input.q_NHK.size(1), memory = input.q_NHK.size(2) * input.v_NHV.size(2);
-  return chunks * heads * (5 * memory + 4 * longest * longest) *
-         static_cast<std::int64_t>(input.input_NH.element_size());
+  const std::int64_t keys = input.q_NHK.size(2), values = input.v_NHV.size(2);
+  const std::int64_t numbers = memories * keys * values + chunks * longest * (6 * keys + 7 * values + 4 * longest);
+  return input.q_NHK.size(1) * numbers * static_cast<std::int64_t>(input.input_NH.element_size());
 }
 
 }  // namespace

@@ -67,8 +67,8 @@ HeadNormed head_norm(const at::Tensor& x_NHK, const at::Tensor& gate, const at::
 HeadNormGradients head_norm_backward(const at::Tensor& dy, const HeadNormSaved& saved) {
   const at::Tensor inv_std = saved.inv_std_NH.unsqueeze(-1);
   const at::Tensor y_NHK = (widened(saved.x_NHK) - saved.mean_NH.unsqueeze(-1)) * inv_std, y = y_NHK.view(dy.sizes());
-  const at::Tensor open = widened(saved.gate).sigmoid(), opened = widened(dy) * open, g = opened * widened(saved.weight);
-  const at::Tensor g_NHK = g.view(y_NHK.sizes());
+  const at::Tensor open = widened(saved.gate).sigmoid(), opened = widened(dy) * open;
+  const at::Tensor g = opened * widened(saved.weight), g_NHK = g.view(y_NHK.sizes());
   const at::Tensor dx = (g_NHK - row_mean(g_NHK) - y_NHK * row_mean(g_NHK * y_NHK)) * inv_std;
   return {dx.to(dy.scalar_type()), (g * y * (1 - open)).to(dy.scalar_type()), over_rows(opened * y)};
 }

@@ -244,6 +244,7 @@ std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallba
   tokenizer->bos_id = special_id(*tokenizer, from, "bos", config_path);
   tokenizer->eos_id = special_id(*tokenizer, from, "eos", config_path);
   tokenizer->pad_id = special_id(*tokenizer, from, "pad", config_path);
+  tokenizer->mask_id = special_id(*tokenizer, from, "mask", config_path);
   tokenizer->note_added_ends();
   note_flags(config, *tokenizer, config_path);
   // As transformers 5: not for byte-pair encoding, whose text it would damage.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "hone/error.h"
 #include "ops/cpu/products/mlstm.h"
 #include "ops/cpu/table/heads.h"
 #include "ops/cpu/table/table.h"
@@ -58,14 +59,26 @@ struct InputRows {
   const std::int64_t heads;
 };
 
+// What rows of a cache hold, dense in each row.
 template <class T>
-cpu::MlstmState<T> state_of(const MlstmPast& past, const Job& job) {
-  if (past.rows.empty()) return {};
-  const auto at = [&](const at::Tensor& x) {
-    return x[past.rows[job.document]][job.head].template mutable_data_ptr<cpu::Wide<T>>();
-  };
-  return {at(past.memory.values_RHKV), at(past.memory.keys_RHK), at(past.memory.m_RH)};
-}
+struct Memories {
+  using W = cpu::Wide<T>;
+  explicit Memories(const MlstmPast& past) : rows(past.rows) {
+    if (rows.empty()) return;
+    const auto& [v, k, m_RH] = past.memory;
+    HONE_ASSERT(v.is_contiguous() && k.is_contiguous() && m_RH.is_contiguous());
+    heads = v.size(1), key_size = v.size(2), value_size = v.size(3);
+    values = v.mutable_data_ptr<W>(), keys = k.mutable_data_ptr<W>(), m = m_RH.mutable_data_ptr<W>();
+  }
+  cpu::MlstmState<T> of(const Job& job) const {
+    if (rows.empty()) return {};
+    const std::int64_t head = rows[job.document] * heads + job.head;
+    return {values + head * key_size * value_size, keys + head * key_size, m + head};
+  }
+  const std::vector<std::int64_t>& rows;
+  std::int64_t heads = 0, key_size = 0, value_size = 0;
+  W *values = nullptr, *keys = nullptr, *m = nullptr;
+};
 
 // Runs work(job, room) for each of them, in a room that is large enough for the longest.
 template <class Work>
@@ -93,10 +106,11 @@ MlstmMade forward(const MlstmInput& input, const Documents& documents, double ep
     const auto kernels = cpu::mlstm_forward<T>();
     const InputRows<T> rows(input);
     const Heads<T> h(made.h_NHV, 0);
+    const Memories<T> memories(past);
     auto* divisor = made.divisor_HN.mutable_data_ptr<cpu::Wide<T>>();
     const auto work = [&](const Job& job, void* room) {
       const Span& span = spans[job.document];
-      kernels.run(shape_of(span, input, eps), rows.of(job.head, span.begin), state_of<T>(past, job),
+      kernels.run(shape_of(span, input, eps), rows.of(job.head, span.begin), memories.of(job),
                   {h.rows(job.head, span.begin), divisor + job.head * tokens + span.begin}, room);
     };
     share_out_jobs(jobs_of(spans, heads), longest_room<T>(kernels.room, spans, input), work);
