@@ -20,8 +20,8 @@ sed -E 's/"completion"/"answer"/' train.jsonl >asked.jsonl
 hone init bert --model.type=bert --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.max_position_embeddings=128 --tokenizer bytes >/dev/null
 
-hone tokenizer train train.jsonl --columns text=prompt --ignore completion --kind word_piece --vocab-size 60 --min-frequency 1 --out words --quiet >/dev/null
 sed -E 's/.*"prompt": ("[^"]*"), "completion": ("[^"]*").*/{"text": \1}/' train.jsonl >texts.jsonl
+hone tokenizer train texts.jsonl --kind word_piece --vocab-size 60 --min-frequency 1 --out words --quiet >/dev/null
 hone init words-bert --model.type=bert --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.max_position_embeddings=128 --tokenizer words >/dev/null
 

@@ -1,6 +1,6 @@
 // Decoders with blocks of their own, Llama's relatives and xLSTM, against transformers: logits, losses, every gradient,
-// ten AdamW steps; with kernels and without. Then what every decoder has to do alike: packing, the cache, checkpointing,
-// lower precision.
+// ten AdamW steps; with kernels and without. Then what every decoder has to do alike: packing, the cache, recomputed
+// blocks, lower precision.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -245,6 +245,9 @@ std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallba
   tokenizer->eos_id = special_id(*tokenizer, from, "eos", config_path);
   tokenizer->pad_id = special_id(*tokenizer, from, "pad", config_path);
   tokenizer->mask_id = special_id(*tokenizer, from, "mask", config_path);
+  for (const char* usual : {"[MASK]", "<mask>"})  // of BERT's and RoBERTa's classes where no file says it
+    if (const auto id = tokenizer->id_of(usual); id && !tokenizer->mask_id && tokenizer->is_special(*id))
+      tokenizer->mask_id = id;
   tokenizer->note_added_ends();
   note_flags(config, *tokenizer, config_path);
   // As transformers 5: not for byte-pair encoding, whose text it would damage.
