@@ -95,6 +95,7 @@ void describe_model(ExportSource& source) {
   source.facts.architecture = word("architectures");
   source.facts.task = model->causal_lm()    ? "text-generation"
                       : model->classifier() ? "text-classification"
+                      : model->masked_lm()  ? "fill-mask"
                                             : "feature-extraction";
 }
 
@@ -148,6 +149,9 @@ ExportSource export_source(const std::string& where, const std::optional<std::st
   read_files(source);
   hub::is_adapter_folder(source.folder) ? describe_adapter(source) : describe_model(source);
   if (place) describe_run(source, *place);
+  // PEFT has no word for it in an adapter's file.
+  if (source.facts.adapter && source.facts.recipe && source.facts.recipe->objective.type == "masked_lm")
+    source.facts.task = "fill-mask";
   const std::string* tokenizer = text_of(source, "tokenizer_config.json");
   source.facts.chat = text_of(source, "chat_template.jinja") ||
                       (tokenizer && tokenizer->find("\"chat_template\"") != std::string::npos);

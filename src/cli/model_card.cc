@@ -217,6 +217,7 @@ Rows hyperparameter_rows(const Recipe& recipe) {
 std::string load_section(const CardFacts& facts, const CardFlags& flags) {
   const std::string chooser = facts.task == "text-classification" ? "AutoModelForSequenceClassification"
                               : facts.task == "text-generation"   ? "AutoModelForCausalLM"
+                              : facts.task == "fill-mask"         ? "AutoModelForMaskedLM"
                                                                   : "AutoModel";
   std::string code = "```python\n";
   if (facts.adapter) {

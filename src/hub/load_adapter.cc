@@ -40,6 +40,7 @@ class Reader {
     for (const auto& [name, weight] : weights_)
       if (nn::is_tied_table(model, *weight)) tied_ = weight;
     for (const TensorInfo& info : file_.tensors()) take(info, saved);
+    add_prefix(model.base_prefix());
   }
   std::map<std::string, Parts> modules;  // by module
   std::map<std::string, Tensor> whole,
@@ -94,6 +95,16 @@ class Reader {
       throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: not all of it is finite", path(), info.name))
           .hint("the training that made it went wrong; take an earlier checkpoint");
     return made.to(type_);
+  }
+
+  // Of an adapter made on the body alone, as PEFT's for feature extraction are.
+  void add_prefix(const std::string& prefix) {
+    std::map<std::string, Parts> all;
+    for (auto& [module, parts] : modules) {
+      const bool of_body = !find(module + ".weight") && find(prefix + module + ".weight");
+      all[of_body ? prefix + module : module] = std::move(parts);
+    }
+    modules = std::move(all);
   }
 
   // What A and B are by their names must have two dimensions.

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "hone/layers.h"
+#include "nn/lora_targets.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 
@@ -17,13 +17,9 @@ namespace {
 
 constexpr std::int64_t kNumbers = 1 << 20;  // that are compared at a time
 
-// Where the embedding lies, under the model's name of it or, of a body alone, without the prefix; nullptr: in no file.
-const std::pair<const std::string, SafetensorsSet::Place>* find_embedding(const Model& model,
-                                                                          const SafetensorsSet& files) {
-  std::string name;
-  model.each_weight([&](const std::string& weight_name, const Weight& weight) {
-    if (model.causal_lm()->head().is_weight(weight)) name = weight_name;
-  });
+// Under its name or, of a body alone, without the prefix; nullptr: in no file.
+using Found = const std::pair<const std::string, SafetensorsSet::Place>*;
+Found find(std::string name, const Model& model, const SafetensorsSet& files) {
   auto found = files.tensors().find(name);
   const std::string prefix = model.base_prefix();
   if (found == files.tensors().end() && !prefix.empty() && name.starts_with(prefix))
@@ -58,19 +54,31 @@ bool have_equal_values(const SafetensorsSet::Place& a, const SafetensorsSet::Pla
   return true;
 }
 
+// What is there once more, under the head's own name.
+void check_equal(const std::string& again, const std::string& weight, const Model& model, const SafetensorsSet& files) {
+  const Found head = find(again, model, files), own = find(weight, model, files);
+  if (!head || !own || have_equal_values(head->second, own->second)) return;
+  Error error(
+      ErrorKind::checkpoint,
+      fmt::format("{}: {}: differs from {}, to which config.json ties the model's head; expected the same values",
+                  head->second.file->path().string(), again, own->first));
+  throw model.masked_lm()
+      ? std::move(error).hint("hone has no head for masked tokens with a matrix or a bias of its own")
+      : std::move(error).hint(
+            "\"tie_word_embeddings\": false in config.json makes it the model's head, as it is in transformers");
+}
+
 }  // namespace
 
 void check_tied_head(const Model& model, const SafetensorsSet& files) {
-  if (!model.causal_lm() || !model.causal_lm()->head().tied()) return;
-  const auto head = files.tensors().find(kHead);
-  if (head == files.tensors().end()) return;
-  const auto* embedding = find_embedding(model, files);
-  if (!embedding || have_equal_values(head->second, embedding->second)) return;
-  throw Error(
-      ErrorKind::checkpoint,
-      fmt::format("{}: {}: differs from {}, to which config.json ties the model's head; expected the same values",
-                  head->second.file->path().string(), kHead, embedding->first))
-      .hint("\"tie_word_embeddings\": false in config.json makes it the model's head, as it is in transformers");
+  std::string table;
+  model.each_weight([&](const std::string& name, const Weight& weight) {
+    if (nn::is_tied_table(model, weight)) table = name;
+  });
+  if (table.empty()) return;
+  const bool masked = model.masked_lm() != nullptr;
+  check_equal(masked ? "cls.predictions.decoder.weight" : kHead, table, model, files);
+  if (masked) check_equal("cls.predictions.decoder.bias", "cls.predictions.bias", model, files);
 }
 
 }  // namespace hone::hub

@@ -221,10 +221,10 @@ class BertModel final : public Model, public Classifier, public MaskedLm {
   }
 
   std::string base_prefix() const override { return "bert."; }
-  // With a head for masked tokens: what is the table and the bias once more, and a pooler that nothing reads.
+  // With a head for masked tokens: what is the table and the bias once more.
   bool is_no_weight(const std::string& tensor) const override {
-    if (tensor.ends_with("embeddings.position_ids")) return true;
-    return predictions_ && (tensor.starts_with("cls.predictions.decoder.") || tensor.find("pooler.") != tensor.npos);
+    return tensor.ends_with("embeddings.position_ids") ||
+           (predictions_ && tensor.starts_with("cls.predictions.decoder."));
   }
   bool may_be_fresh(const std::string& weight) const override {
     return weight.starts_with(weights_prefix()) || weight.starts_with("cls.") ||

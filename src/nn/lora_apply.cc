@@ -252,10 +252,9 @@ namespace {
 // The weights that change; throws before any does.
 std::vector<std::pair<Weight*, Tensor>> merged_weights(Model& model, const std::string& name) {
   const at::NoGradGuard no_grad;
-  const CausalLm* lm = model.causal_lm();
   std::vector<std::pair<Weight*, Tensor>> all;
   each_adapter(model, name, [&](const std::string& module, Weight& weight, Adapter& adapter) {
-    if (lm && lm->head().tied() && weight.use_as() == WeightUse::table && weight.shape()[0] == lm->vocab_size())
+    if (nn::is_tied_table(model, weight))
       throw Error(ErrorKind::config, fmt::format("{}: the head uses this table, too, and its adapter is for look-ups "
                                                  "alone: there is no merged weight for both",
                                                  module))

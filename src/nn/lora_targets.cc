@@ -119,7 +119,9 @@ bool is_expression(const std::string& text) { return text.find_first_of("\\^$*+?
 
 bool is_tied_table(const Model& model, const Weight& weight) {
   const CausalLm* lm = model.causal_lm();
-  return lm && lm->head().tied() && weight.use_as() == WeightUse::table && weight.shape()[0] == lm->vocab_size();
+  const MaskedLm* masked = model.masked_lm();
+  const Head* head = lm ? &lm->head() : masked ? &masked->mask_head() : nullptr;
+  return head && head->tied() && head->is_weight(weight);
 }
 
 bool is_within_any(const std::string& name, const std::vector<std::string>& entries) {

@@ -19,10 +19,13 @@ namespace {
 
 constexpr std::int64_t kNoLabel = -100;
 
-// A document's tokens before and after, and the labels of those that are hidden.
+// A document's tokens, and by how much each was to be learnt; what is seen of them, and the labels of those that are
+// hidden.
 struct Hidden {
   std::span<const std::int64_t> tokens;
+  std::span<const float> learnt;  // where the token before it stands
   std::span<std::int64_t> seen, labels;
+  std::span<float> weights;
 };
 
 class Hider {
@@ -36,8 +39,9 @@ class Hider {
     for (std::size_t t = 0; t < doc.tokens.size(); ++t) {
       const auto place = [&](std::uint64_t draw) { return 4 * static_cast<std::uint64_t>(t) + draw; };
       if (tokenizer_.is_special(static_cast<std::int32_t>(doc.tokens[t]))) continue;
-      if (random.uniform(place(0)) >= masking_.share) continue;
-      doc.labels[t] = doc.tokens[t];
+      const float weight = doc.learnt[t == 0 ? 0 : t - 1];
+      if (weight == 0 || random.uniform(place(0)) >= masking_.share) continue;
+      doc.labels[t] = doc.tokens[t], doc.weights[t] = weight;
       const double how = random.uniform(place(1));
       if (how < masking_.replaced)
         doc.seen[t] = *tokenizer_.mask_id;
@@ -56,22 +60,25 @@ class Hider {
 
 Batch masked(const Batch& batch, const Masking& masking, const StepContext& context, const std::string& when) {
   const Hider hider(masking, *context.tokenizer, context.model.vocab_size());
-  const Tensor given = host::read(batch.ids_BT).contiguous();
-  Tensor seen = given.clone(), labels = at::full_like(given, kNoLabel);
+  const Tensor given = host::read(batch.ids_BT).contiguous(), learnt = host::read(batch.weight_BT).contiguous();
+  Tensor seen = given.clone(), labels = at::full_like(given, kNoLabel), weights = at::zeros_like(learnt);
   for (const Doc& doc : batch.docs) {
     const auto begin = static_cast<std::size_t>(doc.row * batch.length() + doc.begin);
     const auto count = static_cast<std::size_t>(doc.end - doc.begin);
-    const auto tokens = host::values<std::int64_t>(given).subspan(begin, count);
-    const Random random(context.seed, fmt::format("masked_lm/{}/{}", when, hash64(std::as_bytes(tokens), 0)));
-    hider.hide({tokens, host::mutable_values<std::int64_t>(seen).subspan(begin, count),
-                host::mutable_values<std::int64_t>(labels).subspan(begin, count)},
+    const auto of = [&](auto all) { return all.subspan(begin, count); };
+    const auto tokens = of(host::values<std::int64_t>(given));
+    const auto hash = hash64(std::as_bytes(tokens), static_cast<std::uint64_t>(doc.record));
+    const Random random(context.seed, fmt::format("masked_lm/{}/{}", when, hash));
+    hider.hide({tokens, of(host::values<float>(learnt)), of(host::mutable_values<std::int64_t>(seen)),
+                of(host::mutable_values<std::int64_t>(labels)), of(host::mutable_values<float>(weights))},
                random);
   }
-  Batch made = batch;
+  const Tensor places = at::nonzero(labels.flatten() != kNoLabel).squeeze(1);
   const at::Device device = batch.ids_BT.device();
-  made.supervised = static_cast<std::int64_t>(host::own_number(labels.ne(kNoLabel).sum()));
-  made.weight_BT = devices::sent(labels.ne(kNoLabel).to(at::kFloat), device);
+  Batch made = batch;
+  made.supervised = places.numel();
   made.ids_BT = devices::sent(seen, device), made.labels_BT = devices::sent(labels, device);
+  made.weight_BT = devices::sent(weights, device), made.extra[kHiddenPlaces] = devices::sent(places, device);
   return made;
 }
 

@@ -54,10 +54,11 @@ class MaskedLmLoss final : public Objective {
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const MaskedLm& lm = *model.masked_lm();
     Tensor hidden = output.hidden_BTD, labels = batch.labels_BT, weight = batch.weight_BT;
-    if (hidden.is_cpu()) {  // what nobody asks for is not computed; on a device the host would have to wait
-      const Tensor index_S = at::nonzero(labels.flatten() != -100).squeeze(1);
-      hidden = hidden.flatten(0, 1).index_select(0, index_S);
-      labels = labels.flatten().index_select(0, index_S), weight = weight.flatten().index_select(0, index_S);
+    // What nobody asks for is not computed. Where masked() was not called, all tokens are asked.
+    if (const auto places = batch.extra.find(kHiddenPlaces); places != batch.extra.end()) {
+      hidden = hidden.flatten(0, 1).index_select(0, places->second);
+      labels = labels.flatten().index_select(0, places->second);
+      weight = weight.flatten().index_select(0, places->second);
     }
     ops::CrossEntropyOptions options;
     const auto divisor = pass.divisors.find(kPer);

@@ -7,8 +7,10 @@
 #include <any>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
+#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -42,12 +44,13 @@ class Documents {
   const Ends* there() const { return shared_->there ? &*shared_->there : nullptr; }
   bool spans_were_asked() const { return shared_->spans_were_asked; }
 
-  // What make() gave when it was asked for first. REQUIRES: one type, made for the device of the pass.
+  // What make() gave when it was asked for first, for each type of it. REQUIRES: made for the device of the pass.
   template <class Make>
   const auto& kept(Make&& make) const {
     using Made = decltype(make());
-    if (!shared_->kept.has_value()) shared_->kept = make();
-    return *std::any_cast<Made>(&shared_->kept);
+    std::any& kept = shared_->kept[typeid(Made)];
+    if (!kept.has_value()) kept = make();
+    return *std::any_cast<Made>(&kept);
   }
 
  private:
@@ -55,7 +58,7 @@ class Documents {
     std::vector<Span> spans;
     std::optional<Ends> there;
     bool spans_were_asked;
-    std::any kept;
+    std::map<std::type_index, std::any> kept;
   };
   std::shared_ptr<Shared> shared_;
 };

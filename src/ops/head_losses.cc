@@ -11,7 +11,6 @@
 #include "base/sections.h"
 #include "hone/error.h"
 #include "ops/backend.h"
-#include "ops/column_sum.h"
 #include "ops/divergence.h"
 #include "ops/matmul.h"
 #include "ops/soft_cap.h"
@@ -135,7 +134,10 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
     taught ? taught->loss(logits_CV, begin, those, wanted.any(), losses_C, statistics_C4)
            : backend_of(head_VD).sums.loss(logits_CV, those, wanted.any(), options, losses_C, statistics_C4);
     if (slope_CV.defined()) logits_CV.mul_(slope_CV);  // gradients of what was capped
-    if (wanted.dbias_V.defined()) wanted.dbias_V.add_(column_sum(logits_CV));
+    if (wanted.dbias_V.defined()) {
+      const Backend::Sums& sums = backend_of(head_VD).sums;
+      sums.join(sums.columns(logits_CV), {wanted.dbias_V, /*add=*/true});
+    }
     if (wanted.hidden) {
       at::Tensor to = chunk(made.dhidden_SD);
       to_hidden.multiply_into(to, logits_CV);

@@ -70,6 +70,7 @@ class ObjectiveLoss final : public Evaluation {
   }
 
   Metrics result(const Sums& total) const override {
+    require_some(total);
     Metrics made{{"loss", 0}};
     const auto ratio = [&](const std::string& sum, const std::string& weight, const std::string& name) {
       const double by = total.at(weight + name);
@@ -91,6 +92,14 @@ class ObjectiveLoss final : public Evaluation {
   }
 
  private:
+  // A loss of nothing would be the best there is.
+  void require_some(const Sums& total) const {
+    const auto is_none = [](const auto& entry) { return !entry.first.starts_with(kAmount) || entry.second == 0; };
+    if (tells_loss_ && std::all_of(total.begin(), total.end(), is_none))
+      throw Error(ErrorKind::data, "evaluation: there is nothing to learn in the set")
+          .hint("it is too small, or its records have nothing that the objective learns");
+  }
+
   // What sums are called among those of all batches.
   inline static const std::string kTerm = "term:", kAmount = "amount:", kSum = "sum:", kWeight = "weight:";
   const Objective& objective_;

@@ -220,6 +220,21 @@ void give_head(Inputs& inputs, const HeadRequest& head, const config::Node& conf
   inputs.model = std::move(made);
 }
 
+// What hides tokens. Error(config).
+void check_mask_token(const Needs& needs, const Inputs& inputs, const Recipe& recipe) {
+  if (!needs.masked_lm) return;
+  if (!inputs.tokenizer->mask_id)
+    throw Error(ErrorKind::config,
+                fmt::format("objective {}: the tokenizer has no mask token; expected one, as BERT's [MASK]",
+                            recipe.objective.type))
+        .hint("hone extend --mask makes one of a token, and --special-tokens adds it where it is not there");
+  if (*inputs.tokenizer->mask_id >= inputs.model->vocab_size())
+    throw Error(ErrorKind::config,
+                fmt::format("objective {}: the tokenizer's mask token is {}, and the model has rows for {} tokens",
+                            recipe.objective.type, *inputs.tokenizer->mask_id, inputs.model->vocab_size()))
+        .hint("hone extend gives the model rows for all of its tokenizer's tokens");
+}
+
 }  // namespace
 
 Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
@@ -386,11 +401,6 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   const Needs needs = objective->needs();
   check_lengths(*inputs.model, "", needs, recipe);
-  if (needs.masked_lm && !inputs.tokenizer->mask_id)
-    throw Error(ErrorKind::config,
-                fmt::format("objective {}: the tokenizer has no mask token; expected one, as BERT's [MASK]",
-                            recipe.objective.type))
-        .hint("hone extend --mask makes one of a token, and --special-tokens adds it where it is not there");
   const bool labelled = needs.records == RecordKind::labelled;  // then the head is for labels that the data have
   const auto with_head = [&](const std::vector<std::string>& labels) {
     give_head(inputs, {labels, needs.masked_lm}, config, file, recipe);
@@ -399,6 +409,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     choose_held(recipe, inputs);
   };
   if (!labelled) with_head(needs.labels);
+  check_mask_token(needs, inputs, recipe);
   check_beside(needs, recipe, inputs);
   Dataset::Options options = dataset_options(recipe.data, needs.records);
   if (needs.answers > 0) {  // a row is a prompt, and all of it

@@ -2,6 +2,9 @@
 // with other heads.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "harness/files.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
@@ -91,13 +94,56 @@ TEST(MaskedBert, HeadsComeAndGo) {
   EXPECT_EQ(model->classifier(), nullptr);
   const auto from = read_all(classifier / "model.safetensors");
   model->each_weight([&](const std::string& name, const Weight& weight) {
-    if (name.starts_with("bert.")) EXPECT_TRUE(weight.use().equal(from.at(name))) << name;
+    if (name.starts_with("bert.")) {
+      EXPECT_TRUE(weight.use().equal(from.at(name))) << name;
+    }
   });
   const auto labelled = masked_model(kMasked / "bert", {.labels = {"a", "b"}}, FreshWeights{.seed = 1});
   EXPECT_NE(labelled->classifier(), nullptr);
   EXPECT_EQ(labelled->masked_lm(), nullptr);
   EXPECT_THROW(build_model(config::read_file("tests/golden/models/llama/config.json"), "llama", {.masked_lm = true}),
                Error);
+}
+
+// Tensors in fp32, as a file.
+void write_tensors(const std::filesystem::path& file, const std::map<std::string, Tensor>& tensors) {
+  nlohmann::ordered_json header;
+  std::string data;
+  for (const auto& [name, tensor] : tensors) {
+    const Tensor dense = tensor.contiguous();
+    const std::size_t begin = data.size();
+    data.append(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes());
+    header[name] = {{"dtype", "F32"}, {"shape", dense.sizes().vec()}, {"data_offsets", {begin, data.size()}}};
+  }
+  std::string text = header.dump(), size(8, '\0');
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  for (int i = 0; i < 8; ++i) size[i] = static_cast<char>(text.size() >> (8 * i));
+  std::ofstream(file, std::ios::binary) << size << text << data;
+}
+
+// The table and the bias may lie there once more, under the head's own names, or the bias there alone; what differs
+// from them would be lost without a word.
+TEST(MaskedBert, OnceMoreIsNoOther) {
+  const auto source = read_all(kMasked / "bert" / "model.safetensors");
+  const auto loads = [&](const std::function<void(std::map<std::string, Tensor>&)>& change) {
+    const TempFolder root;
+    std::filesystem::copy_file(kMasked / "bert" / "config.json", root / "config.json");
+    auto tensors = source;
+    change(tensors);
+    write_tensors(root / "model.safetensors", tensors);
+    return masked_model(root.path());
+  };
+  const std::string table = "bert.embeddings.word_embeddings.weight", bias = "cls.predictions.bias",
+                    own_table = "cls.predictions.decoder.weight", own_bias = "cls.predictions.decoder.bias";
+  loads([&](auto& all) { all[own_table] = all.at(table).clone(), all[own_bias] = all.at(bias).clone(); });
+  const auto moved = loads([&](auto& all) { all[own_bias] = all.at(bias), all.erase(bias); });
+  moved->each_weight([&](const std::string& name, const Weight& weight) {
+    if (name == bias) {
+      EXPECT_TRUE(weight.use().equal(source.at(bias)));
+    }
+  });
+  for (const auto& [own, of] : {std::pair{own_table, table}, {own_bias, bias}})
+    EXPECT_THROW(loads([&](auto& all) { all[own] = all.at(of) + 1; }), Error) << own;
 }
 
 }  // namespace

@@ -39,6 +39,8 @@ class MaskTokens : public ::testing::Test {
       batch.ids_BT[static_cast<std::int64_t>(i)].copy_(at::tensor(documents[i], at::kLong));
       batch.docs.push_back({.row = static_cast<std::int32_t>(i), .end = static_cast<std::int32_t>(length)});
     }
+    batch.weight_BT = at::ones(batch.ids_BT.sizes());
+    batch.weight_BT.select(1, length - 1).zero_();  // behind the last token there is none
     return batch;
   }
   std::vector<std::int64_t> text(std::int64_t first, std::int64_t length) {
@@ -77,6 +79,17 @@ TEST_F(MaskTokens, AllMayBeSaid) {
   const Batch made = masked(given, {.share = 1, .replaced = 1, .by_random_token = 0}, context(), "0");
   EXPECT_EQ(made.supervised, 50);
   EXPECT_EQ(made.ids_BT.eq(259).sum().item<std::int64_t>(), 50);
+}
+
+// What is not to be learnt is seen: a prompt, a turn of the user. Weights are those of the tokens that are hidden.
+TEST_F(MaskTokens, OnlyWhatIsLearntIsHidden) {
+  Batch given = batch_of({text(0, 50)});
+  given.weight_BT.slice(1, 0, 20).zero_(), given.weight_BT.slice(1, 30, 40).fill_(0.5);
+  const Batch made = masked(given, {.share = 1, .replaced = 1, .by_random_token = 0}, context(), "0");
+  EXPECT_FALSE(made.labels_BT.slice(1, 0, 21).ne(-100).any().item<bool>());
+  EXPECT_TRUE(made.weight_BT.slice(1, 21, 31).eq(1).all().item<bool>());
+  EXPECT_TRUE(made.weight_BT.slice(1, 31, 41).eq(0.5).all().item<bool>());
+  EXPECT_TRUE(made.extra.at(kHiddenPlaces).equal(at::arange(21, 51)));
 }
 
 // Of the step, the seed and the document's tokens alone.

@@ -123,9 +123,9 @@ void follow_m(const Cut& cut, Weighed& x, const MlstmPast& past, const at::Tenso
 }
 
 Weighed weigh(const Cut& cut, const MlstmInput& input, const MlstmPast& past, const at::Tensor& rows) {
-  Weighed x{.q = cut.in_chunks(input.q_NHK) * scale_of(input),
-            .k = cut.in_chunks(input.k_NHK),
-            .v = cut.in_chunks(input.v_NHV)};
+  Weighed x;
+  x.q = cut.in_chunks(input.q_NHK) * scale_of(input), x.k = cut.in_chunks(input.k_NHK);
+  x.v = cut.in_chunks(input.v_NHV);
   x.sum_CHL = at::log_sigmoid(cut.in_chunks(input.forget_NH, /*fill=*/INFINITY)).cumsum(-1);
   x.level_CHL = cut.in_chunks(input.input_NH, /*fill=*/-INFINITY) - x.sum_CHL;
   follow_m(cut, x, past, rows);
