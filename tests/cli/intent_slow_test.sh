@@ -27,9 +27,9 @@ run: {folder: out, seed: 1}
 R
 sed -e '/^model:/c model: {type: bert, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2, max_position_embeddings: 64}' \
   -e 's/train: d.jsonl/train: k.jsonl/' -e '$a objective: {type: classification}' r.yaml >b.yaml
-hone tokenizer train d.jsonl --kind word_piece --vocab-size 60 --min-frequency 1 --out words --quiet >/dev/null
+hone tokenizer train d.jsonl --kind word_piece --vocab-size 60 --min-frequency 1 --out pieces --quiet >/dev/null
 sed -e 's/{type: classification}/{type: masked_lm, mlm_probability: 0.3, random_replace_prob: 0.2}/' \
-  -e 's/k.jsonl/d.jsonl/; s/^tokenizer: bytes/tokenizer: words/' b.yaml >masked.yaml
+  -e 's/k.jsonl/d.jsonl/; s/^tokenizer: bytes/tokenizer: pieces/' b.yaml >masked.yaml
 for seed in 1 2; do
   hone init "m$seed" --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 \
     --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes --seed $seed >/dev/null
