@@ -76,9 +76,10 @@ void check_tied_head(const Model& model, const SafetensorsSet& files) {
     if (nn::is_tied_table(model, weight)) table = name;
   });
   if (table.empty()) return;
-  const bool masked = model.masked_lm() != nullptr;
-  check_equal(masked ? "cls.predictions.decoder.weight" : kHead, table, model, files);
-  if (masked) check_equal("cls.predictions.decoder.bias", "cls.predictions.bias", model, files);
+  if (!model.masked_lm()) return check_equal(kHead, table, model, files);
+  const std::string again = kMaskHeadModule;
+  check_equal(again + ".weight", table, model, files);
+  check_equal(again + ".bias", "cls.predictions.bias", model, files);
 }
 
 }  // namespace hone::hub

@@ -311,9 +311,4 @@ Node to_hf_config(const LlamaConfig& c, const LlamaShape& s, const std::string& 
   return node;
 }
 
-void sort_keys(Node& node) {
-  std::sort(node.entries().begin(), node.entries().end(),
-            [](const Node::Entry& a, const Node::Entry& b) { return a.first < b.first; });
-}
-
 }  // namespace hone::models

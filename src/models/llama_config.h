@@ -10,6 +10,7 @@
 #include "hone/model.h"
 #include "models/label_keys.h"
 #include "models/llama_families.h"
+#include "models/sort_keys.h"
 #include "nn/rope.h"
 #include "ops/gated.h"
 
@@ -139,7 +140,6 @@ bool is_default(const config::Open& open);
 
 // config.json in transformers 5's form; dtype "" = not known yet.
 config::Node to_hf_config(const LlamaConfig& config, const LlamaShape& shape, const std::string& dtype);
-void sort_keys(config::Node& hf_config);  // as transformers writes them
 
 // For families whose two kinds of layers have each their own rotary parameters: what is read into `rope` and
 // `sliding_rope`, and how it is written.

@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "hone/config_read.h"
 #include "models/check_parameters.h"
+#include "models/sort_keys.h"
 
 namespace hone::models {
 namespace {
@@ -81,8 +81,7 @@ Node to_hf_config(const XLstmConfig& c, const XLstmShape& s, const std::string& 
   std::erase_if(node.entries(), is_absent);
   if (!dtype.empty()) node.at_or_add("dtype") = Node::scalar(dtype, /*quoted=*/true);
   node.at_or_add("use_cache") = config::Values<bool>::write(true);
-  std::sort(node.entries().begin(), node.entries().end(),
-            [](const Node::Entry& a, const Node::Entry& b) { return a.first < b.first; });
+  sort_keys(node);
   return node;
 }
 

@@ -10,6 +10,7 @@
 #include "hone/objective.h"
 #include "hone/registry.h"
 #include "nn/draw_labels.h"
+#include "objectives/divisor.h"
 #include "ops/cross_entropy.h"
 #include "tensor/host.h"
 
@@ -79,8 +80,7 @@ class CausalLmLoss final : public Objective {
     ops::LossSums measured;
     const bool measures = wants(LossMetric::accuracy) || wants(LossMetric::z_loss);
     ops::CrossEntropyOptions options = options_;
-    const auto divisor = pass.divisors.find(kPer);
-    if (divisor != pass.divisors.end()) options.divisor = &divisor->second;
+    options.divisor = divisor_of(pass, kPer);
     const Tensor sum = head.cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT, pass, options,
                                           measures ? &measured : nullptr);
     result.terms.push_back({"loss", sum, kPer});

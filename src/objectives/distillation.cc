@@ -14,6 +14,7 @@
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "hone/world.h"
+#include "objectives/divisor.h"
 #include "objectives/rollouts.h"
 #include "ops/cross_entropy.h"
 #include "ops/divergence.h"
@@ -123,8 +124,7 @@ class Distillation final : public Objective {
                                .mix = config_.beta,
                                .weight = config_.alpha};
     ops::CrossEntropyOptions options{.teacher = &teacher};
-    const auto divisor = pass.divisors.find(kPer);
-    if (divisor != pass.divisors.end()) options.divisor = &divisor->second;
+    options.divisor = divisor_of(pass, kPer);
     ops::LossSums measured;
     LossTerms result;
     const Tensor sum =

@@ -11,13 +11,12 @@
 #include "hone/error.h"
 #include "hone/random.h"
 #include "hone/text.h"
+#include "ops/head_losses.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
 
 namespace hone::objectives {
 namespace {
-
-constexpr std::int64_t kNoLabel = -100;
 
 // A document's tokens, and by how much each was to be learnt; what is seen of them, and the labels of those that are
 // hidden.
@@ -61,7 +60,7 @@ class Hider {
 Batch masked(const Batch& batch, const Masking& masking, const StepContext& context, const std::string& when) {
   const Hider hider(masking, *context.tokenizer, context.model.vocab_size());
   const Tensor given = host::read(batch.ids_BT).contiguous(), learnt = host::read(batch.weight_BT).contiguous();
-  Tensor seen = given.clone(), labels = at::full_like(given, kNoLabel), weights = at::zeros_like(learnt);
+  Tensor seen = given.clone(), labels = at::full_like(given, ops::kIgnoreIndex), weights = at::zeros_like(learnt);
   for (const Doc& doc : batch.docs) {
     const auto begin = static_cast<std::size_t>(doc.row * batch.length() + doc.begin);
     const auto count = static_cast<std::size_t>(doc.end - doc.begin);
@@ -73,7 +72,7 @@ Batch masked(const Batch& batch, const Masking& masking, const StepContext& cont
                 of(host::mutable_values<std::int64_t>(labels)), of(host::mutable_values<float>(weights))},
                random);
   }
-  const Tensor places = at::nonzero(labels.flatten() != kNoLabel).squeeze(1);
+  const Tensor places = at::nonzero(labels.flatten() != ops::kIgnoreIndex).squeeze(1);
   const at::Device device = batch.ids_BT.device();
   Batch made = batch;
   made.supervised = places.numel();

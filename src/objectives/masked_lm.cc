@@ -5,6 +5,7 @@
 #include "hone/layers.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
+#include "objectives/divisor.h"
 #include "objectives/mask_tokens.h"
 #include "ops/cross_entropy.h"
 #include "tensor/host.h"
@@ -61,8 +62,7 @@ class MaskedLmLoss final : public Objective {
       weight = weight.flatten().index_select(0, places->second);
     }
     ops::CrossEntropyOptions options;
-    const auto divisor = pass.divisors.find(kPer);
-    if (divisor != pass.divisors.end()) options.divisor = &divisor->second;
+    options.divisor = divisor_of(pass, kPer);
     ops::LossSums measured;
     LossTerms result;
     result.terms.push_back(

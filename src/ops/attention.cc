@@ -12,6 +12,7 @@
 #include "hone/error.h"
 #include "ops/backend.h"
 #include "ops/dropout_words.h"
+#include "ops/kept_documents.h"
 #include "ops/rope.h"
 
 namespace hone::ops {
@@ -104,12 +105,6 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
 
 namespace {
 
-// How autograd's functions keep documents.
-struct Kept : torch::CustomClassHolder {
-  explicit Kept(const Documents& documents) : documents(documents) {}
-  Documents documents;
-};
-
 // Products of the size of all scores: q k and p v; dy v, and the gradients of q, k and v. That the backward pass makes
 // q k again counts nothing, as usual.
 constexpr double kForwardProducts = 2, kBackwardProducts = 4;
@@ -126,9 +121,6 @@ void add_flop(const at::Tensor& q_NHK, const std::vector<Span>& spans, const Mas
   sections::add_flop(2 * products * pairs * static_cast<double>(q_NHK.size(1) * q_NHK.size(2)));
 }
 
-// Kernels take any strides but the last one.
-at::Tensor dense_rows(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
-
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
@@ -138,7 +130,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const at::Tensor rows[] = {dense_rows(q), dense_rows(k), dense_rows(v)};
     const Attended made = backend_of(q).attention.forward(rows[0], rows[1], rows[2], documents, options);
     ctx->save_for_backward({rows[0], rows[1], rows[2], made.y_NHK, made.lse_HN});
-    ctx->saved_data["documents"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(documents));
+    ctx->saved_data["documents"] = to_value(documents);
     ctx->saved_data["scale"] = options.scale;
     ctx->saved_data["full"] = options.mask.kind == Mask::Kind::full;
     ctx->saved_data["window"] = options.mask.window;
@@ -155,8 +147,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const AttentionOptions options{ctx->saved_data["scale"].toDouble(), mask, ctx->saved_data["soft_cap"].toDouble(),
                                    ctx->saved_data["dropout"].toDouble(),
                                    static_cast<std::uint64_t>(ctx->saved_data["seed"].toInt())};
-    const auto capsule = ctx->saved_data["documents"].toCapsule();
-    const Documents& documents = static_cast<const Kept&>(*capsule).documents;
+    const Documents documents = to_documents(ctx->saved_data["documents"]);
     const auto kept = ctx->get_saved_variables();
     add_flop(kept[0], documents.counted_spans(), options.mask, kBackwardProducts);
     const AttentionSaved saved{kept[0], kept[1], kept[2], {kept[3], kept[4]}};

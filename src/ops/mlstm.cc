@@ -11,6 +11,7 @@
 #include "base/sections.h"
 #include "hone/error.h"
 #include "ops/backend.h"
+#include "ops/kept_documents.h"
 
 namespace hone::ops {
 namespace reference {
@@ -87,12 +88,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// How autograd's functions keep documents.
-struct KeptDocuments : torch::CustomClassHolder {
-  explicit KeptDocuments(const Documents& documents) : documents(documents) {}
-  Documents documents;
-};
-
 // Token by token: the product of key and value, and the query's with the memory; backward, the gradients of both
 // factors of each.
 constexpr double kForwardProducts = 2, kBackwardProducts = 4;
@@ -101,9 +96,6 @@ void add_flop(const MlstmInput& input, double products) {
   if (sections::running())
     sections::add_flop(2 * products * static_cast<double>(input.q_NHK.numel() * input.v_NHV.size(2)));
 }
-
-// Kernels take any strides but the last one.
-at::Tensor dense_rows(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
 
 MlstmInput dense(const MlstmInput& input) {
   return {dense_rows(input.q_NHK), dense_rows(input.k_NHK), dense_rows(input.v_NHV), input.input_NH.contiguous(),
@@ -120,7 +112,7 @@ class MlstmFunction : public torch::autograd::Function<MlstmFunction> {
     add_flop(in, kForwardProducts);
     const MlstmMade made = backend_of(q).mlstm.forward(in, documents, eps, {});
     ctx->save_for_backward({in.q_NHK, in.k_NHK, in.v_NHV, in.input_NH, in.forget_NH, made.h_NHV, made.divisor_HN});
-    ctx->saved_data["documents"] = c10::IValue::make_capsule(c10::make_intrusive<KeptDocuments>(documents));
+    ctx->saved_data["documents"] = to_value(documents);
     ctx->saved_data["eps"] = eps;
     return made.h_NHV;
   }
@@ -129,10 +121,8 @@ class MlstmFunction : public torch::autograd::Function<MlstmFunction> {
     const auto kept = ctx->get_saved_variables();
     const MlstmSaved saved{{kept[0], kept[1], kept[2], kept[3], kept[4]}, {kept[5], kept[6]}};
     add_flop(saved.input, kBackwardProducts);
-    const auto capsule = ctx->saved_data["documents"].toCapsule();
-    const MlstmInput to = backend_of(kept[0]).mlstm.backward(dense_rows(grads[0]), saved,
-                                                             static_cast<const KeptDocuments&>(*capsule).documents,
-                                                             ctx->saved_data["eps"].toDouble());
+    const MlstmInput to = backend_of(kept[0]).mlstm.backward(
+        dense_rows(grads[0]), saved, to_documents(ctx->saved_data["documents"]), ctx->saved_data["eps"].toDouble());
     return {to.q_NHK, to.k_NHK, to.v_NHV, to.input_NH, to.forget_NH, at::Tensor(), at::Tensor()};
   }
 };

@@ -91,6 +91,16 @@ struct ChunkGates {
   W decay = 0, next_m = 0;  // by which the memory keeps what it has; its m afterwards
 };
 
+// What a reading is divided by: the divisor's size, and no less than e^-m.
+template <class W>
+struct Division {
+  Division(W divisor, W smallest, double eps)
+      : by_divisor(std::abs(divisor) > smallest),
+        factor(1 / ((by_divisor ? std::abs(divisor) : smallest) + static_cast<W>(eps))) {}
+  bool by_divisor;
+  W factor;
+};
+
 // A head's memory on its way: values [keys][values], keys [keys].
 template <class W>
 struct Held {
@@ -98,11 +108,11 @@ struct Held {
   bool empty = true;
 };
 
-// to = decay * from (nothing of an empty one) + sum over rows of k[row] v[row]; k_columns [keys][kChunk] are those of
-// the keys times what the memory takes of them. `to` may be `from`.
+// to = decay * from (nothing of an empty one) + sum over rows of columns[.][row] v[row], for values; `to` may be
+// `from`.
 template <class T>
-void take_in(const MlstmSizes<T>& sizes, const Wide<T>* k_columns, const Wide<T>* v, std::int64_t rows, Wide<T> decay,
-             const Held<Wide<T>>& from, Held<Wide<T>>& to) {
+void take_in_values(const MlstmSizes<T>& sizes, const Wide<T>* columns, const Wide<T>* v, std::int64_t rows,
+                    Wide<T> decay, const Held<Wide<T>>& from, const Held<Wide<T>>& to) {
   using W = Wide<T>;
   using U = Units<W>;
   each_tile(sizes.keys, 0, sizes.values / kLanes<W>,
@@ -117,9 +127,18 @@ void take_in(const MlstmSizes<T>& sizes, const Wide<T>* k_columns, const Wide<T>
                   for (int i = 0; i < V; ++i) x[r][i] *= decay;
                 }
               }
-              multiply<U>(k_columns + row * kChunk, kChunk, v + vector * kLanes<W>, sizes.values, rows, x);
+              multiply<U>(columns + row * kChunk, kChunk, v + vector * kLanes<W>, sizes.values, rows, x);
               store_tile(x, to.values + at, sizes.values);
             });
+}
+
+// The same of keys, whose rows have 1 for a value. k_columns [keys][kChunk] are those of the keys times what the memory
+// takes of them.
+template <class T>
+void take_in(const MlstmSizes<T>& sizes, const Wide<T>* k_columns, const Wide<T>* v, std::int64_t rows, Wide<T> decay,
+             const Held<Wide<T>>& from, Held<Wide<T>>& to) {
+  using W = Wide<T>;
+  take_in_values<T>(sizes, k_columns, v, rows, decay, from, to);
   for (std::int64_t k = 0; k < sizes.keys; ++k) {
     const W* column = k_columns + k * kChunk;
     const W added = sum_over<W>(rows, [&](std::int64_t i, auto part) { return load(column + i, part); });

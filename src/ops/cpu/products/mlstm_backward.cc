@@ -117,14 +117,15 @@ class BackwardPass {
   // From the result's gradient to those of what was divided, and of the divisor.
   void divide() {
     for (std::int64_t t = 0; t < count_; ++t) {
-      const W divisor = output_.divisor[first_ + t], size = std::abs(divisor), smallest = x_.gates.least_divisor(t);
-      const W factor = 1 / ((size > smallest ? size : smallest) + static_cast<W>(x_.shape.eps));
+      const W divisor = output_.divisor[first_ + t];
+      const Division<W> division(divisor, x_.gates.least_divisor(t), x_.shape.eps);
+      const W factor = division.factor;
       const T* h = output_.h.data + (first_ + t) * output_.h.stride;
       W* dy = x_.dy + t * x_.values;
       const W along = sum_over<W>(x_.shape.value_size,
                                   [&](std::int64_t i, auto part) { return load(dy + i, part) * load(h + i, part); });
       each_vector<W>(x_.values, [&](std::int64_t i, auto part) { store(dy + i, load(dy + i, part) * factor, part); });
-      x_.ddivisor[t] = size > smallest ? (divisor < 0 ? along : -along) * factor : W(0);
+      x_.ddivisor[t] = division.by_divisor ? (divisor < 0 ? along : -along) * factor : W(0);
       x_.dm[t] = -along * factor * static_cast<W>(x_.shape.eps);
     }
     for (std::int64_t t = count_; t < padded_; ++t) x_.ddivisor[t] = 0;
@@ -265,26 +266,11 @@ class BackwardPass {
   void of_memory() {
     scale_columns(x_.q_columns, x_.keys, padded_, x_.read);
     Held<W>& d = x_.gradient;
-    const bool empty = d.empty;
     for (std::int64_t k = 0; k < x_.keys; ++k)
-      d.keys[k] = (empty ? W(0) : d.keys[k] * x_.gates.decay) + dot<W>(x_.q_columns + k * kChunk, x_.ddivisor, padded_);
-    add_to_values(empty);
+      d.keys[k] =
+          (d.empty ? W(0) : d.keys[k] * x_.gates.decay) + dot<W>(x_.q_columns + k * kChunk, x_.ddivisor, padded_);
+    take_in_values<T>(x_, x_.q_columns, x_.dy, padded_, x_.gates.decay, d, d);
     d.empty = false;
-  }
-  void add_to_values(bool empty) {
-    each_tile(x_.keys, 0, x_.values / kWide,
-              [&]<int R, int V>(Int<R>, Int<V>, std::int64_t row, std::int64_t vector) HONE_LAMBDA {
-                Vec<W> x[R][V] = {};
-                W* at = x_.gradient.values + row * x_.values + vector * kWide;
-                if (!empty) load_tile(at, x_.values, x);
-                HONE_UNROLL
-                for (int r = 0; r < R; ++r) {
-                  HONE_UNROLL
-                  for (int i = 0; i < V; ++i) x[r][i] *= x_.gates.decay;
-                }
-                multiply<U>(x_.q_columns + row * kChunk, kChunk, x_.dy + vector * kWide, x_.values, padded_, x);
-                store_tile(x, at, x_.values);
-              });
   }
 
   const MlstmRows<T>& rows_;

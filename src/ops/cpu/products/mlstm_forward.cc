@@ -112,8 +112,7 @@ class ForwardPass {
 
   void finish() {
     for (std::int64_t t = 0; t < count_; ++t) {
-      const W divisor = std::abs(result_.divisor[first_ + t]), smallest = x_.gates.least_divisor(t);
-      const W factor = 1 / ((divisor > smallest ? divisor : smallest) + static_cast<W>(x_.shape.eps));
+      const W factor = Division<W>(result_.divisor[first_ + t], x_.gates.least_divisor(t), x_.shape.eps).factor;
       const W* sum = x_.sums + t * x_.values;
       T* h = result_.h.data + (first_ + t) * result_.h.stride;
       each_vector<W>(x_.shape.value_size,
@@ -173,8 +172,7 @@ void step(const ForwardRoom<T>& x, const MlstmRows<T>& rows, const MlstmState<T>
   }
   *state.m = m;
   result.divisor[t] = divisor;
-  const W size = std::abs(divisor), smallest = std::exp(-m);
-  const W factor = 1 / ((size > smallest ? size : smallest) + static_cast<W>(shape.eps));
+  const W factor = Division<W>(divisor, std::exp(-m), shape.eps).factor;
   T* h = result.h.data + t * result.h.stride;
   each_vector<W>(shape.value_size,
                  [&](std::int64_t i, auto part) { store(h + i, load(x.sums + i, part) * factor, part); });
