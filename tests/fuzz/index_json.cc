@@ -7,7 +7,8 @@
 
 HONE_FUZZ(index_json) {
   const std::string header = R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}   )";
-  hone::fuzz::file_of("s.safetensors", std::string("\x38\0\0\0\0\0\0\0", 8) + header + "xy");
+  std::string shard("\x38\0\0\0\0\0\0\0", 8);
+  hone::fuzz::file_of("s.safetensors", shard.append(header).append("xy"));
   const std::filesystem::path index = hone::fuzz::file_of("model.safetensors.index.json", input);
   const hone::SafetensorsSet set(index.parent_path());
   for (const auto& [name, place] : set.tensors())
