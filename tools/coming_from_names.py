@@ -104,6 +104,11 @@ BY_HAND = {
         loss_type: sigmoid; loss_type: hinge; loss_type: ipo; loss_type: simpo; beta; label_smoothing; cpo_alpha
         simpo_gamma; alpha; nll_loss""",
     "trl.orpo": "beta; max_completion_length; nll_loss; log_odds_ratio; log_odds_chosen",
+    "trl.kto": """
+        beta; desirable_weight; undesirable_weight; loss_type: kto; loss_type: apo_zero_unpaired; kl; rewards/chosen
+        rewards/rejected; rewards/margins; logps/chosen; logps/rejected; train_sampling_strategy
+        precompute_ref_log_probs; precompute_ref_batch_size; max_length; sync_ref_model; ref_model_mixup_alpha
+        ref_model_sync_steps""",
     "trl.reward": """
         center_rewards_coefficient; accuracy; margin; mean_reward; min_reward; max_reward; chat_template_path
         max_length; disable_dropout""",

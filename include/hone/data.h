@@ -78,10 +78,12 @@ struct DataReport {
   std::int64_t asked = 0;            // prompts that are to be answered
   std::int64_t without_answer = 0;   // of them: with nothing to compare answers with
   std::int64_t seams = 0;            // learnt tokens that hold the end of a prompt and the beginning of its completion
+  std::int64_t repeated = 0;         // records that were left out, as an earlier one is the same
   std::int64_t pieces = 0;           // documents, or parts of them, that rows were packed from
   std::int64_t without_prompt = 0;   // of `pieces`: of documents that are learnt from their first token on
   std::map<std::string, std::vector<std::string>> unread_fields = {};  // of each file that was read, not cached
-  std::map<std::string, std::int64_t> labels = {};                     // how many documents in rows have each label
+  // How many documents in rows have each label; of judged records how many are "desirable" and "undesirable".
+  std::map<std::string, std::int64_t> labels = {};
 };
 
 struct DataFile {
@@ -201,6 +203,7 @@ class HONE_API Dataset : public TrainingData {
     // Which tokens are learnt; nothing: all of a text, a pair's completion, the assistant's turns of a conversation.
     std::optional<Loss> loss = {};
     RecordKind records = RecordKind::language;
+    bool deduplicate = false;  // of records that become the same tokens only the first is kept; not of streams
     std::vector<std::string> labels = {};  // of labelled records, in order; another is an error; empty: those there are
     std::int64_t window = 1024;  // of streams: rows that are read, packed and shuffled together
   };

@@ -273,6 +273,10 @@ HONE_API Tensor mlstm(const Tensor& q_NHK, const Tensor& k_NHK, const Tensor& v_
 // that is computed again drops the same.
 HONE_API Tensor dropout(const Tensor& x, double rate, const Pass& pass, std::string_view place);
 
+// Embedded tokens, in training with even noise of at most pass.embedding_noise / sqrt(L D), where L are the tokens of
+// the document (NEFTune: Jain et al., 2023, arXiv:2310.05914); the same numbers for the same seed.
+HONE_API Tensor embedding_noise(const Tensor& x_BTD, const Pass& pass);
+
 HONE_API Tensor activate(const Tensor& x, ops::Activation activation);
 // By its name in config.json: silu, swish, gelu, gelu_pytorch_tanh, gelu_new or relu; another is a problem at `path`,
 // or an Error(config).

@@ -48,6 +48,7 @@ class HONE_API Pass {
   const Batch& batch;
   bool training = false;
   PassSeed seed;                   // of this pass's random numbers (dropout): the same seed, the same numbers
+  double embedding_noise = 0;      // in training, of embedded tokens: alpha of nn::embedding_noise()
   bool checkpoint_blocks = false;  // gradient checkpointing: recompute each block in backward (bit-equal); the pass
                                    // must then outlive the backward pass
   Float8 float8 = Float8::off;     // of products with weights that take it; evaluations and texts are made without
@@ -207,6 +208,11 @@ class HONE_API Classifier {
   virtual std::string weights_prefix() const = 0;  // of the weights that depend on the labels: "classifier."
 };
 
+// Of the head's product with the table of words, and of its bias: "cls.predictions.decoder", "cls.predictions.bias".
+struct MaskHeadNames {
+  std::string decoder, bias;
+};
+
 // A model that says which tokens stood where others are now, of a text that it sees whole.
 class HONE_API MaskedLm {
  public:
@@ -214,6 +220,7 @@ class HONE_API MaskedLm {
   virtual const nn::Head& mask_head() const = 0;
   // What the head reads of hidden states [..., D]: of any tokens, each on its own.
   virtual Tensor for_mask_head(const Tensor& hidden, const Pass& pass) const = 0;
+  virtual MaskHeadNames mask_head_names() const = 0;
 };
 
 // Error(config) when the model has no such head.

@@ -53,6 +53,7 @@ struct Needs {
   // Of labelled records; empty: those of the model, else of the data. Of others, what a classification head is for that
   // the model is given where it has none; one label is a score.
   std::vector<std::string> labels = {};
+  bool compares_records = false;  // of a step with each other: it has several
   bool masked_lm = false;  // a head for masked tokens, which the model is given where it has none
   // role -> folder, as in a recipe's model.path; "": the model as the run began with it, without what is trained beside
   // its weights.
@@ -104,6 +105,8 @@ class HONE_API Objective {
   // What loss() measures of a batch of held-out data, once for each; default: the batch as it is. Called without a
   // graph, on all ranks that have one.
   virtual Batch prepare_evaluation(Batch batch, StepContext&) { return batch; }
+  // Meanwhile on a rank that has none: its part in passes through models whose weights are shared out.
+  virtual void idle_evaluation(StepContext&) {}
   // What loss() has to learn from in a micro-batch, by the names that its terms are divided by; known before any
   // forward pass. A micro-batch that has nothing of any is passed over; a term of which the whole step has nothing, 0,
   // is left out of it. ("tokens", "rows", "documents" need not be counted.)

@@ -55,12 +55,14 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;       // (1 - s) nll + s (lse - mean logit)
   double z_loss = 0;                // + z lse^2
   double soft_cap = 0;              // > 0: logits l are soft_cap * tanh(l / soft_cap), as in Gemma 2
+  bool by_probability = false;      // each loss times the label's probability, which is taken as a constant
   GradientSum* head_sum = nullptr;  // takes the head's gradient; null: autograd does
   const HeadBias* bias = nullptr;   // of logits, before the cap; null: none
   // What the sum of losses will be divided by, a number there: a device makes the gradients for it at once. What comes
   // is looked at all the same. null: it is not known.
   const at::Tensor* divisor = nullptr;
-  const Teacher* teacher = nullptr;  // null: labels alone are learnt. Not with label_smoothing or z_loss.
+  const Teacher* teacher =
+      nullptr;  // null: labels alone are learnt. Not with label_smoothing, z_loss or by_probability.
 };
 
 }  // namespace ops

@@ -41,7 +41,10 @@ struct PreferenceRecord {
 struct ChatPreferenceRecord {
   ChatRecord chosen, rejected;  // with the same messages up to chat.prompt, which both say
 };
-
+struct JudgedRecord {
+  std::variant<PromptRecord, ChatRecord> answer;  // a prompt with an answer, texts or messages
+  bool desirable = true;                          // whether it is one to give
+};
 struct AskedRecord {
   std::string prompt;  // a text, or
   std::optional<Conversation> chat = {};  // a conversation that the assistant is to answer
@@ -51,7 +54,7 @@ struct AskedRecord {
 // One example as read.
 struct Record {
   std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord, PreferenceRecord, ChatPreferenceRecord,
-               AskedRecord>
+               JudgedRecord, AskedRecord>
       content = {};
   std::vector<std::string> unread = {};   // fields that nobody reads, each with the first record that has it
   std::vector<std::string> renamed = {};  // fields that columns name and records may lack, likewise
@@ -68,13 +71,15 @@ enum class RecordKind {
   labelled,    // a text, or two, with a label
   preference,  // a chosen and a rejected answer to a prompt, texts or messages: two documents (Role) that share a row
   asked,       // a prompt that the model is to answer while it learns, and what answers are compared with
+  judged,      // an answer to a prompt, and whether it is desirable; or a preference, whose answers are judged so
 };
 template <>
-inline constexpr auto config::enum_names<RecordKind> = std::to_array<std::pair<RecordKind, std::string_view>>(
-    {{RecordKind::language, "language"},
-     {RecordKind::labelled, "labelled"},
-     {RecordKind::preference, "preference"},
-     {RecordKind::asked, "asked"}});
+inline constexpr auto config::enum_names<RecordKind> =
+    std::to_array<std::pair<RecordKind, std::string_view>>({{RecordKind::language, "language"},
+                                                            {RecordKind::labelled, "labelled"},
+                                                            {RecordKind::preference, "preference"},
+                                                            {RecordKind::judged, "judged"},
+                                                            {RecordKind::asked, "asked"}});
 
 // A file to read records from, with the recipe's renamed columns ({"text": "story"} reads the field "story" as text).
 struct SourceFile {

@@ -10,13 +10,9 @@
 #include "hone/config_read.h"
 #include "hone/gpu_options.h"
 #include "hone/precision.h"
+#include "hone/save_section.h"
 
 namespace hone {
-
-enum class SaveDtype { source, run, fp32, bf16 };
-template <>
-inline constexpr auto config::enum_names<SaveDtype> = std::to_array<std::pair<SaveDtype, std::string_view>>(
-    {{SaveDtype::source, "source"}, {SaveDtype::run, "run"}, {SaveDtype::fp32, "fp32"}, {SaveDtype::bf16, "bf16"}});
 
 // What else is logged of a number that every step has, besides its mean over the steps since the last line, which has
 // the number's own name (mean_nopostfix).
@@ -46,42 +42,6 @@ struct config::Values<MicroBatchRows> : config::ScalarValues<MicroBatchRows> {
     return value.automatic ? detail::write_scalar(std::string("auto")) : Values<std::int64_t>::write(value.rows);
   }
   static std::string type() { return "integer or auto"; }
-};
-
-struct SaveSection {
-  std::int64_t every = 500;
-  double every_minutes = 0;
-  std::int64_t keep = 3, keep_best = 1;
-  std::string best_by;
-  bool after_evaluation = false;
-  SaveDtype dtype = SaveDtype::source;
-  bool optimizer = true, asynchronous = false;
-  double grace_seconds = 25;
-  static constexpr std::string_view kShorthand = "every";
-  static constexpr auto fields() {
-    using C = SaveSection;
-    return std::tuple{
-        field("every", &C::every, "Steps between checkpoints; 0 = only by time and at the end.", at_least(0)),
-        field("every_minutes", &C::every_minutes, "Minutes between checkpoints; 0 = only by steps and at the end.",
-              at_least(0)),
-        field("keep", &C::keep, "How many checkpoints stay, besides the best ones; 0 = all of them.", at_least(0)),
-        field("keep_best", &C::keep_best, "How many of the best checkpoints stay, however old they are.", at_least(1)),
-        field("best_by", &C::best_by,
-              "The evaluations' metric that says which is best, as eval_<set>_loss; default: the first set's loss."),
-        field("after_evaluation", &C::after_evaluation,
-              "Save after each evaluation as well, so that the best model of all is among the checkpoints."),
-        field("dtype", &C::dtype,
-              "Type of the weights in checkpoints: source = as the model came (a fresh one: as run), run = as the run "
-              "computes, fp32 or bf16; the run itself goes on from its exact weights either way."),
-        field("optimizer", &C::optimizer,
-              "false: checkpoints are models alone, a third of the size or less, and no run can go on from them; only "
-              "the one of an interruption is whole."),
-        field("asynchronous", &C::asynchronous,
-              "Write checkpoints while training goes on, from a copy in memory that is taken between two steps; one at "
-              "a time."),
-        field("grace_seconds", &C::grace_seconds,
-              "Warn when a save takes so long that it may not fit between SIGTERM and SIGKILL.", at_least(0))};
-  }
 };
 
 // Updates whose gradients are far longer than those before them.
@@ -176,7 +136,7 @@ struct TrainerSection {
   std::optional<double> epochs;
   std::optional<std::int64_t> tokens;
   std::string time_limit;
-  double max_grad_norm = 1.0, max_grad_value = 0;
+  double max_grad_norm = 1.0, max_grad_value = 0, neftune_noise_alpha = 0;
   SpikeSection skip_spikes;
   std::int64_t skip_not_finite = 0;
   EmaSection ema;
@@ -189,6 +149,7 @@ struct TrainerSection {
   Graphs cuda_graphs = Graphs::automatic;
   std::int64_t eval_every = 0, eval_every_epochs = 0;
   bool eval_at_start = false;
+  std::int64_t eval_delay = 0;
   std::optional<std::int64_t> eval_batch_size, max_eval_batches;
   std::map<std::string, EvalTimes> eval_sets;
   std::uint64_t eval_seed = 0;
@@ -207,7 +168,7 @@ struct TrainerSection {
               {.low = 1, .high = 1 << 20}),
         field("accumulate", &C::accumulate,
               "Micro-batches per step; a step of 8 x 1 rows is the same as one of 1 x 8, but for routers' balancing "
-              "losses, which are of micro-batches.",
+              "losses, dropout and noise, which are of micro-batches.",
               {.low = 1, .high = 1 << 16}),
         field(
             "batch_warmup", &C::batch_warmup,
@@ -235,6 +196,10 @@ struct TrainerSection {
         field("max_grad_value", &C::max_grad_value,
               "Elements of gradients beyond this, after they are scaled down to max_grad_norm, are cut off; 0 = never.",
               at_least(0), OnResume::record),
+        field("neftune_noise_alpha", &C::neftune_noise_alpha,
+              "Noise on embedded tokens in training, as 5 (NEFTune, arXiv:2310.05914): even numbers of at most alpha / "
+              "sqrt(the document's tokens x the model's width); 0 = none.",
+              {.low = 0, .high = 1000}, OnResume::record),
         field("skip_spikes", &C::skip_spikes, "Leave out updates whose gradients are far too long.", OnResume::record),
         field("skip_not_finite", &C::skip_not_finite,
               "So many updates of a run, in all its processes, may be left out for a loss or gradient that is NaN or "
@@ -268,6 +233,9 @@ struct TrainerSection {
         field("eval_every_epochs", &C::eval_every_epochs, "Epochs between evaluations, besides eval_every; 0 = none.",
               at_least(0), OnResume::record),
         field("eval_at_start", &C::eval_at_start, "Evaluate before the first step as well: what fails, fails early.",
+              OnResume::record),
+        field("eval_delay", &C::eval_delay,
+              "Steps before which nothing is evaluated, but for eval_at_start and at the end.", at_least(0),
               OnResume::record),
         field("eval_batch_size", &C::eval_batch_size, "Rows in a batch of an evaluation; default batch_size.",
               at_least(1), OnResume::free),

@@ -132,7 +132,7 @@ ToQuantize to_quantize(const fs::path& folder, const Quantization& how) {
                  folder.string(), counted(experts, "weight"));
   // Whatever may be a linear module to transformers, also of a head that hone passes over.
   if (model->causal_lm()) made.others.push_back(hub::kHeadModule);
-  if (model->masked_lm()) made.others.emplace_back(hub::kMaskHeadModule);
+  if (const MaskedLm* lm = model->masked_lm()) made.others.push_back(lm->mask_head_names().decoder);
   constexpr std::string_view kWeight = ".weight";
   for (const auto& [name, place] : files.tensors())
     if (name.ends_with(kWeight) && place.tensor->shape.size() == 2 && !made.tensors.contains(name) &&

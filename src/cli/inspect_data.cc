@@ -46,10 +46,9 @@ ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::
   for (const auto& [name, count] : data::report_lines(data.report()))
     report["counts"][replace_all(name, " ", "_")] = count;
   const DataReport& counts = data.report();
-  if (!counts.labels.empty())
-    for (const std::string& label : data.labels())
-      report["labels"][label] = counts.labels.contains(label) ? counts.labels.at(label) : 0;
-  else if (counts.asked == 0)
+  for (const auto& [label, count] : counts.labels) report["labels"][label] = count;
+  for (const std::string& label : data.labels()) report["labels"].emplace(label, 0);
+  if (counts.asked == 0 && (counts.labels.empty() || counts.supervised > 0))
     report["supervised_share"] = counts.tokens ? double(counts.supervised) / double(counts.tokens) : 0.0;
   for (const auto& [file, fields] : counts.unread_fields) report["unread_fields"][file] = join(fields, ", ");
   report["records"] = ordered_json::array();

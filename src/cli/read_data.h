@@ -35,8 +35,8 @@ struct DataFlags {
         field("packing", &C::packing,
               "How records share rows; they never see each other; default: best_fit, for labelled records none."),
         field("records", &C::records,
-              "What they are read for: language, labelled (fields text and label) or preference (chosen, rejected "
-              "and their prompt)."),
+              "What they are read for: language, labelled (fields text and label), preference (chosen, rejected and "
+              "their prompt), judged (an answer with its label) or asked (a prompt, an answer to compare with)."),
         field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token."),
         field(
             "loss", &C::loss,

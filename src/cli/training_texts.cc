@@ -144,7 +144,7 @@ void TrainingTexts::open(const std::string& path) {
 // Which kind of records a file has its first one shows, unless it is a pipe, which is read once.
 std::unique_ptr<Source> TrainingTexts::open_source(SourceFile& file) {
   std::optional<Error> first;
-  constexpr RecordKind kAll[] = {RecordKind::language, RecordKind::preference, RecordKind::labelled,
+  constexpr RecordKind kAll[] = {RecordKind::language, RecordKind::preference, RecordKind::labelled, RecordKind::judged,
                                  RecordKind::asked};
   for (const RecordKind kind : kAll) try {
       file.records = kind;
@@ -162,6 +162,10 @@ std::unique_ptr<Source> TrainingTexts::open_source(SourceFile& file) {
 bool TrainingTexts::next_record() {
   Record record;
   if (!source_->next(record)) return false;
+  if (const auto* judged = record.as<JudgedRecord>()) {
+    const auto answer = judged->answer;
+    std::visit([&](const auto& one) { record.content = one; }, answer);
+  }
   unmet_.meet(record.unread, record.renamed);
   const std::string where = fmt::format("{}:{}", paths_[opened_ - 1], record.line);
   if (const auto* text = record.as<TextRecord>()) {

@@ -94,6 +94,7 @@ std::string key_of_tokens(const TokenStore& store, const Tokenizer& tokenizer) {
     hasher.update_int(ids.size()).update_int(static_cast<std::uint64_t>(store.line(doc)));
     hasher.update(std::as_bytes(std::span(ids))).update(std::as_bytes(std::span(labels)));
     if (store.is_labelled()) hasher.update_field(store.label_names()[store.label(doc).name]);
+    if (store.is_grouped()) hasher.update_int(static_cast<std::uint64_t>(store.role(doc)));
   });
   return hasher.digest128_hex();
 }

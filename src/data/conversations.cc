@@ -168,4 +168,10 @@ ordered_json alpaca_prompt(const AlpacaFields& fields, const ordered_json* histo
   return messages;
 }
 
+bool says_nothing(const nlohmann::ordered_json& message) {
+  const auto content = message.find("content");
+  const bool calls = message.contains("tool_calls") && !is_blank(message["tool_calls"]);
+  return (content == message.end() || is_blank(*content)) && !calls;
+}
+
 }  // namespace hone::data

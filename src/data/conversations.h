@@ -32,6 +32,7 @@ nlohmann::ordered_json alpaca_prompt(const AlpacaFields& fields, const nlohmann:
 void read_extras(const nlohmann::ordered_json& value, const Form& form, const Place& place, Conversation& into);
 
 nlohmann::ordered_json message(const char* role, const std::string& content);
+bool says_nothing(const nlohmann::ordered_json& message);  // neither text nor calls
 
 // What a template is given, as JSON. Throws Error(data) for an integer that does not fit 64 bits, which no template
 // could write.

@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <unordered_set>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -46,7 +48,7 @@ struct FilePart {
   std::int64_t first_record = 0;  // of all files' documents
   std::vector<Stretch> stretches = {};
   RowTable rows = {};
-  std::int64_t first_row = 0;
+  std::int64_t first_row = 0, repeated = 0;  // repeated: stretches that were left out
   std::vector<std::int64_t> label_ids = {};  // of the store's label names: indices into the data set's labels
   std::function<std::string(std::int64_t record)> names =
       {};  // of a stream's window, whose store has records for lines
@@ -197,11 +199,14 @@ void PackedDataset::finish_report() {
       report_.tokens += piece.length;
       report_.supervised += part.tokens.store->supervised(piece.first_target(), piece.targets_end());
       report_.without_prompt += !part.tokens.store->has_prompt(piece.doc);
+      if (options_.records == RecordKind::judged)
+        ++report_.labels[part.tokens.store->role(piece.doc) == Role::chosen ? "desirable" : "undesirable"];
       if (!part.label_ids.empty()) ++report_.labels[options_.labels[static_cast<std::size_t>(label_of(part, piece))]];
     }
     if (!part_name_.empty()) continue;  // a half of a split counts its own documents only
-    report_.records += part.tokens.store->counts().empty;
+    report_.records += part.tokens.store->counts().empty + part.repeated;
     report_.empty += part.tokens.store->counts().empty;
+    report_.repeated += part.repeated;
   }
 }
 
@@ -292,6 +297,7 @@ std::string PackedDataset::fingerprint() const {
   hasher.update_int(static_cast<std::uint64_t>(options_.max_length));
   hasher.update_int(static_cast<std::uint64_t>(options_.overlong))
       .update_int(static_cast<std::uint64_t>(options_.packing));
+  if (options_.deduplicate) hasher.update_field("deduplicate");
   for (const FilePart& part : parts_)
     hasher.update_field(part.tokens.key).update_field(fmt::format("{}", part.file.weight));
   return hasher.digest128_hex();
@@ -382,6 +388,42 @@ void add_parts(std::vector<FilePart>& parts, const DataFile& entry, const Tokeni
     part.add_stretches();
     parts.push_back(std::move(part));
   }
+}
+
+// All that is learnt of a record: its documents' tokens, targets, roles and labels, hashed to 128 bits.
+using Content = std::pair<std::uint64_t, std::uint64_t>;
+Content content_of(const TokenStore& store, const Stretch& record) {
+  Hasher hasher;
+  std::vector<std::int64_t> values;
+  for (std::int64_t doc = record.doc; doc < store.group_end(record.doc); ++doc) {
+    values.resize(store.end(doc) - store.begin(doc));
+    store.copy_ids(store.begin(doc), store.end(doc), values.data());
+    hasher.update_int(values.size()).update(std::as_bytes(std::span(values)));
+    store.copy_labels(store.begin(doc), store.end(doc), values.data());
+    hasher.update(std::as_bytes(std::span(values))).update_int(static_cast<std::uint64_t>(store.role(doc)));
+    if (!store.is_labelled()) continue;
+    const TokenStore::Label& label = store.label(doc);
+    hasher.update_field(store.label_names()[label.name]).update_int(label.second);
+  }
+  const std::string digits = hasher.digest128_hex();
+  return {std::stoull(digits.substr(0, 16), nullptr, 16), std::stoull(digits.substr(16), nullptr, 16)};
+}
+
+void leave_out_repeated(std::vector<FilePart>& parts) {
+  struct FirstHalf {
+    std::size_t operator()(const Content& content) const { return content.first; }
+  };
+  std::unordered_set<Content, FirstHalf> seen;
+  std::int64_t repeated = 0, all = 0;
+  for (FilePart& part : parts) {
+    const auto is_known = [&](const Stretch& record) {
+      return !seen.insert(content_of(*part.tokens.store, record)).second;
+    };
+    all += std::ssize(part.stretches);
+    part.repeated = static_cast<std::int64_t>(std::erase_if(part.stretches, is_known));
+    repeated += part.repeated;
+  }
+  log::info("deduplicate: {} of {} left out, as an earlier one is the same", repeated, counted(all, "record"));
 }
 
 // Flags give all files the same names to ignore, so that one record of them all is enough for each.
@@ -479,6 +521,7 @@ std::shared_ptr<const Dataset> Dataset::make(const std::vector<DataFile>& files,
   std::vector<FilePart> parts;
   for (const DataFile& entry : files) add_parts(parts, entry, tokenizer, options);
   tell_unmet(parts);
+  if (options.deduplicate) leave_out_repeated(parts);
   const auto made = std::make_shared<PackedDataset>(std::move(parts), options, ends_of(tokenizer, options), "");
   made->check_supervised();
   return made;
@@ -490,8 +533,9 @@ std::shared_ptr<const Dataset> make_dataset(const std::vector<Record>& records, 
   part.file.path = name;
   data::check_options({part.file}, options);
   part.add_stretches();
-  const auto made = std::make_shared<PackedDataset>(std::vector<FilePart>{std::move(part)}, options,
-                                                    ends_of(tokenizer, options), "");
+  std::vector<FilePart> parts{std::move(part)};
+  if (options.deduplicate) leave_out_repeated(parts);
+  const auto made = std::make_shared<PackedDataset>(std::move(parts), options, ends_of(tokenizer, options), "");
   made->check_supervised();
   return made;
 }

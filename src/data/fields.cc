@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "data/asked.h"
 #include "data/conversations.h"
+#include "data/judged.h"
 #include "data/labelled.h"
 #include "data/preference.h"
 #include "data/prompt_fields.h"
@@ -87,6 +88,7 @@ const std::vector<std::string>& labelled_fields() {
 const std::vector<std::string>& known_fields(RecordKind records) {
   if (records == RecordKind::labelled) return labelled_fields();
   if (records == RecordKind::preference) return preference_fields();
+  if (records == RecordKind::judged) return judged_fields();
   if (records == RecordKind::asked) return asked_fields();
   static const std::vector<std::string> names = {
       "text",  "prompt", "completion", "input_ids", "labels", "messages",  "conversations",       "instruction",
@@ -96,6 +98,7 @@ const std::vector<std::string>& known_fields(RecordKind records) {
 
 const std::vector<std::string>& table_fields(RecordKind records) {
   if (records == RecordKind::preference) return preference_table_fields();
+  if (records == RecordKind::judged) return judged_table_fields();
   if (records == RecordKind::asked) return asked_table_fields();
   if (records == RecordKind::labelled) return labelled_fields();
   static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
@@ -113,8 +116,9 @@ FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns), ignore_(fil
     Error error(ErrorKind::config, fmt::format("{}: columns: {} {}", file.path, hone::quoted(known), fact));
     const bool labelled = records_ == RecordKind::language && has(labelled_fields(), known);
     if (labelled)
-      throw std::move(error).hint("labels are learnt by objective: classification; hone inspect data --data.records "
-                                  "labelled shows them");
+      throw std::move(error).hint(
+          "labels are learnt by objective: classification, of answers by objective: kto; hone "
+          "inspect data --data.records labelled, or judged, shows them");
     if (!near.empty() && !field.empty()) throw std::move(error).hint("did you mean " + near + "?");
     if (has(all, field))
       throw std::move(error).hint("what is read comes first: " + columns_words({{field, known}}));
@@ -133,6 +137,7 @@ Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place
     if (!has(ignore_, name)) wanted.push_back(name);
   if (records_ == RecordKind::labelled) return labelled_form(wanted, columns_, place);
   if (records_ == RecordKind::preference) return preference_form(wanted, columns_, place);
+  if (records_ == RecordKind::judged) return judged_form(wanted, columns_, place);
   if (records_ == RecordKind::asked) return asked_form(wanted, columns_, place);
   return columns_.empty() ? own_form(wanted, place) : renamed_form(wanted, place);
 }
@@ -225,6 +230,10 @@ const std::vector<std::string>& must(RecordKind records) {
 }  // namespace
 
 std::string FieldMap::null_field(const json& value, const std::vector<std::string>& names) const {
+  if (records_ == RecordKind::judged) {
+    const auto label = value.find(source_of("label"));
+    return label != value.end() && label->is_null() && !has(names, source_of("chosen")) ? source_of("label") : "";
+  }
   const bool whole = has(names, "text") || has(names, "input_ids") || has(names, "messages") ||
                      has(names, "conversations") || (has(names, "prompt") && has(names, "completion")) ||
                      (has(names, "instruction") && has(names, "output"));
@@ -244,13 +253,14 @@ namespace {
 const char* needed_fields(RecordKind records) {
   return records == RecordKind::labelled ? "text and label"
          : records == RecordKind::asked  ? "a prompt"
+         : records == RecordKind::judged ? "prompt, completion and label"
                                          : "chosen and rejected";
 }
 
 }  // namespace
 
 bool FieldMap::is_conversation(const json& value, const Form& form) const {
-  if (records_ == RecordKind::preference) return is_chat_pair(value, form);
+  if (!form.chosen.empty()) return is_chat_pair(value, form);
   if (records_ == RecordKind::asked) return is_chat_asked(value, form);
   return form.is_conversation() || (!form.prompt.empty() && find_field(value, form.prompt)->is_array());
 }
@@ -282,13 +292,14 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
   check_extras(chat, !form.instruction.empty(), place);
   check_unread(value, form, place, record);
   note_renamed(form, record);
-  if (records_ == RecordKind::preference) {
+  if (!form.chosen.empty()) {
     chat ? void(record.content = read_chat_pair(value, form, place))
          : void(record.content = read_text_pair(value, form, place));
     return;
   }
   if (records_ == RecordKind::asked) return void(record.content = read_asked(value, form, place));
-  if (chat) return read_conversation(value, form, place, record);
+  if (records_ == RecordKind::judged) return void(record.content = read_judged(value, form, place));
+  if (chat) return void(record.content = read_conversation(value, form, place));
   const auto string = [&](const std::string& field) { return text_field(value, field, place); };
   if (!form.label.empty()) {
     LabelledRecord one{.text = string(form.text), .label = label_of(*find_field(value, form.label), form.label, place)};
@@ -325,7 +336,12 @@ void FieldMap::refuse_foreign(const std::string& name, const Form& form, const P
   const TrainingField* foreign = find_foreign(name);
   if (!foreign && !is_extra(name)) return;
   const std::string hint = ignore_words(name) + " passes over it";
-  if (records_ == RecordKind::preference && is_of_pairs(name))
+  if (records_ == RecordKind::judged && is_of_degrees(name))
+    throw Error(ErrorKind::data, fmt::format("{}: field {}: only whether an answer is desirable is learnt, not by how "
+                                             "much",
+                                             place.text(), hone::quoted(name)))
+        .hint(hint);
+  if (!form.chosen.empty() && is_of_pairs(name))
     throw Error(ErrorKind::data,
                 fmt::format("{}: field {}: only which answer is the better one is learnt, not by how much",
                             place.text(), hone::quoted(name)))
@@ -401,7 +417,14 @@ void FieldMap::check_extras(bool conversation, bool alpaca, const Place& place) 
   }
 }
 
-void FieldMap::read_conversation(const json& value, const Form& form, const Place& place, Record& record) const {
+JudgedRecord FieldMap::read_judged(const json& value, const Form& form, const Place& place) const {
+  const bool desirable = judgement_of(*find_field(value, form.label), form.label, place);
+  if (is_conversation(value, form)) return {read_conversation(value, form, place), desirable};
+  return judged(PromptRecord{text_field(value, form.prompt, place), text_field(value, form.completion, place)},
+                desirable, place);
+}
+
+ChatRecord FieldMap::read_conversation(const json& value, const Form& form, const Place& place) const {
   ChatRecord one;
   Conversation& conversation = one.chat;
   json messages = json::array();
@@ -427,10 +450,11 @@ void FieldMap::read_conversation(const json& value, const Form& form, const Plac
     conversation.prompt = static_cast<std::int64_t>(messages.size());
     messages.push_back(message("assistant", text_field(value, form.output, place)));
   }
+  if (records_ == RecordKind::judged) conversation.prompt = prompt_of_judged(messages, conversation.prompt, place);
   one.chosen = take_choices(messages, place.text());
   conversation.messages = template_json(messages, place);
   read_extras(value, form, place, conversation);
-  record.content = std::move(one);
+  return one;
 }
 
 }  // namespace hone::data

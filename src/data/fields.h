@@ -39,8 +39,8 @@ class FieldMap {
  private:
   Form own_form(const std::vector<std::string>& names, const Place& place) const;
   Form renamed_form(const std::vector<std::string>& names, const Place& place) const;
-  void read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place,
-                         Record& record) const;
+  ChatRecord read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place) const;
+  JudgedRecord read_judged(const nlohmann::ordered_json& value, const Form& form, const Place& place) const;
   bool is_conversation(const nlohmann::ordered_json& value, const Form& form) const;
   // The field that would be read if it were not null; "" = there is none. names: of the others.
   std::string null_field(const nlohmann::ordered_json& value, const std::vector<std::string>& names) const;

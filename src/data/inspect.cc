@@ -74,14 +74,18 @@ std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport&
                                                              {"tokens", report.tokens}};
   if (report.asked > 0)
     lines.emplace_back("prompts with an answer", report.asked - report.without_answer);
-  else if (report.labels.empty())
+  else if (report.labels.empty() || report.supervised > 0)
     lines.emplace_back("supervised tokens", report.supervised);
   if (report.files > 1) lines.insert(lines.begin(), {"files", report.files});
   const std::pair<const char*, std::int64_t> others[] = {
-      {"empty records", report.empty},     {"records without a supervised token", report.unsupervised_records},
-      {"records split", report.split},     {"records cut", report.cut},
+      {"empty records", report.empty},
+      {"records left out as repeated", report.repeated},
+      {"records without a supervised token", report.unsupervised_records},
+      {"records split", report.split},
+      {"records cut", report.cut},
       {"prompts cut", report.cut_prompts},
-      {"records dropped", report.dropped}, {"tokens cut off or dropped", report.cut_tokens},
+      {"records dropped", report.dropped},
+      {"tokens cut off or dropped", report.cut_tokens},
       {"supervised tokens lost", report.lost_supervised},
       {"tokens of a prompt and its completion", report.seams}};
   for (const auto& [name, count] : others)

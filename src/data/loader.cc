@@ -120,7 +120,8 @@ void Loader::check(const Dataset& data, const Options& options) {
   if (data.epoch_rows() >= most) return;
   // A hint that helps: without packing there are as many rows as pieces, or pairs of them.
   const std::int64_t rows = data.epoch_rows();
-  const bool pairs = data.rows() > 0 && data.row(0).front().role != Role::none;
+  const HostRow some = data.rows() > 0 ? data.row(0) : HostRow();
+  const bool pairs = some.size() > 1 && some[0].group >= 0 && some[0].group == some[1].group;
   const std::int64_t pieces = data.report().pieces / (pairs ? 2 : 1);
   std::string hint = fmt::format("set trainer.batch_size to {}", rows);
   if (pieces >= most)

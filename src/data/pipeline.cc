@@ -31,6 +31,7 @@ std::size_t bytes_of(const Record& record) {
       return 2 * r.prompt.size() + r.chosen.size() + r.rejected.size();
     }
     std::size_t operator()(const ChatPreferenceRecord& r) const { return (*this)(r.chosen) + (*this)(r.rejected); }
+    std::size_t operator()(const JudgedRecord& r) const { return std::visit(*this, r.answer); }
     std::size_t operator()(const AskedRecord& r) const {
       return r.prompt.size() + r.answer.size() + (r.chat ? (*this)(ChatRecord{*r.chat}) : 0);
     }

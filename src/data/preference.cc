@@ -159,12 +159,6 @@ Said read_side(const json& value, const std::string& field, const Place& place) 
               place.text() + ": " + field);
 }
 
-bool says_nothing(const json& message) {
-  const auto content = message.find("content");
-  const bool calls = message.contains("tool_calls") && !is_blank(message["tool_calls"]);
-  return (content == message.end() || is_blank(*content)) && !calls;
-}
-
 std::size_t shared_messages(const Said& a, const Said& b) {
   std::size_t shared = 0;
   while (shared < a.size() && shared < b.size() && a.messages[shared] == b.messages[shared]) ++shared;

@@ -406,6 +406,8 @@ bool is_stream(const std::vector<DataFile>& files) {
 std::shared_ptr<const TrainingData> open_stream(const std::vector<DataFile>& files,
                                                 std::shared_ptr<const Tokenizer> tokenizer,
                                                 const Dataset::Options& options) {
+  if (options.deduplicate)
+    throw Error(ErrorKind::config, "data.deduplicate: data.train is a stream, of which nobody remembers all records");
   return std::make_shared<Stream>(files, std::move(tokenizer), options);
 }
 

@@ -39,6 +39,9 @@ struct AndRecord {
     return hash_of(r.rejected, hash_of(r.chosen, hash_of(r.prompt, hash)));
   }
   std::uint64_t operator()(const ChatPreferenceRecord& r) const { return AndRecord{(*this)(r.chosen)}(r.rejected); }
+  std::uint64_t operator()(const JudgedRecord& r) const {
+    return std::visit(AndRecord{hash + (r.desirable ? 1 : 0)}, r.answer);
+  }
   std::uint64_t operator()(const AskedRecord& r) const {
     const std::uint64_t texts = hash_of(r.answer, hash_of(r.prompt, hash));
     return r.chat ? AndRecord{texts}(ChatRecord{*r.chat}) : texts;

@@ -262,9 +262,10 @@ namespace {
 void check_kind(const Record& record, RecordKind wanted, const std::string& place) {
   const RecordKind kind = record.as<LabelledRecord>()                                          ? RecordKind::labelled
                           : record.as<AskedRecord>()                                           ? RecordKind::asked
+                          : record.as<JudgedRecord>()                                          ? RecordKind::judged
                           : record.as<PreferenceRecord>() || record.as<ChatPreferenceRecord>() ? RecordKind::preference
                                                                                                : RecordKind::language;
-  if (kind == wanted) return;
+  if (kind == wanted || (wanted == RecordKind::judged && kind == RecordKind::preference)) return;
   const auto name = [](RecordKind one) {
     for (const auto& [value, text] : config::enum_names<RecordKind>)
       if (value == one) return text;
@@ -291,7 +292,9 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   const auto* chat = record.as<ChatRecord>();
   const auto* chats = record.as<ChatPreferenceRecord>();
   const auto* asked = record.as<AskedRecord>();
-  const bool in_turns = chat || chats || (asked && asked->chat);
+  const auto* judged = record.as<JudgedRecord>();
+  const auto* judged_chat = judged ? std::get_if<ChatRecord>(&judged->answer) : nullptr;
+  const bool in_turns = chat || chats || judged_chat || (asked && asked->chat);
   if (!ids) text::require_tokenizer(how.tokenizer, place + (in_turns ? ": a conversation" : ": a text"));
   if (const auto* labelled = record.as<LabelledRecord>()) {
     HONE_ASSERT(how.labelled);
@@ -301,6 +304,14 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   const auto* texts = record.as<PreferenceRecord>();
   if ((texts || chats) && how.loss)
     fail_loss("a preference pair", "its answers are learnt, and nothing else");
+  if (judged) {
+    if (how.loss) fail_loss("an answer that is judged", "it is learnt, and nothing else");
+    const auto of_texts = [&](const PromptRecord& one) { return from_pair(one.prompt, one.completion, how, false); };
+    RecordTokens tokens = judged_chat ? RecordTokens{from_chat(*judged_chat, how, place)}
+                                      : of_texts(std::get<PromptRecord>(judged->answer));
+    tokens.role = judged->desirable ? Role::chosen : Role::rejected;
+    return tokens;
+  }
   if (asked) {
     if (how.loss) fail_loss("a prompt", "what is learnt is the model's own answers");
     return from_asked(*asked, how, place);

@@ -21,11 +21,13 @@ constexpr std::string_view kPreference = "preference training (DPO) and reward m
                            kMask = "training by masks of tokens";
 constexpr std::string_view kPair = "convert the records to prompt and completion, or to messages",
                            kMessage = "weight: 0 of a message, labels of -100, or weight of a file say what is learnt",
-                           kDpo = "objectives dpo, orpo, cpo and reward learn from pairs, hone eval --metric "
-                                  "preference measures on them",
+                           kDpo =
+                               "objectives dpo, orpo, cpo, kto and reward learn from pairs, hone eval --metric "
+                               "preference measures on them",
                            kLabels = "give labels, with -100 for what is not learnt",
-                           kAsCompletion = "learns it as the completion; objectives grpo and rloo compare answers with "
-                                           "it",
+                           kAsCompletion =
+                               "learns it as the completion; objectives grpo and rloo compare answers with "
+                               "it",
                            kByLoss = "chooses what is learnt, for all records";
 
 constexpr const char* kChoices[] = {"weight", "train", "training", "trainable", "loss", "loss_weight"};
@@ -65,8 +67,9 @@ int take_choice(json& message, const std::string& place) {
 
 const std::vector<TrainingField>& foreign_fields() {
   static const std::vector<TrainingField> fields = {
-      {"label", "classification or KTO", "objective: classification learns it"},
-      {"kto_tag", "KTO", kPair},
+      {"label", "classification or KTO",
+       "objective: classification learns it, objective: kto where it judges an answer"},
+      {"kto_tag", "KTO", "objective: kto reads it as label, if columns say so"},
       {"chosen", kPreference, kDpo},
       {"rejected", kPreference, kDpo},
       {"chosen_messages", kPreference, kDpo},
@@ -118,6 +121,11 @@ const TrainingField* find_foreign(std::string_view name) {
 bool is_of_pairs(std::string_view name) {
   const TrainingField* field = find_foreign(name);
   return field && field->kind == kPreference;
+}
+
+bool is_of_degrees(std::string_view name) {
+  const TrainingField* field = find_foreign(name);
+  return field && (field->kind == kPreference || field->kind == kReward);
 }
 
 bool is_answer(std::string_view name) {

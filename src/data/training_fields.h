@@ -22,6 +22,7 @@ const TrainingField* find_foreign(std::string_view name);
 
 // Whether the field says something about a preference pair.
 bool is_of_pairs(std::string_view name);
+bool is_of_degrees(std::string_view name);  // of pairs or rewards: says how good something is
 
 // Whether answers are compared with the field.
 bool is_answer(std::string_view name);

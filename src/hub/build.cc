@@ -168,8 +168,7 @@ std::vector<std::string> hub::keys_without_effect(const Node& hf_config, const s
   const bool classifies = has_architecture(hf_config, "ForSequenceClassification");
   if (!classifies)
     for (const char* key : {"num_labels", "id2label", "label2id", "problem_type"}) own.erase(key);
-  const bool masks =
-      has_architecture(hf_config, "BertForMaskedLM") || has_architecture(hf_config, "BertForPreTraining");
+  const bool masks = has_architecture(hf_config, "ForMaskedLM") || has_architecture(hf_config, "BertForPreTraining");
   if (!classifies && !masks) own.erase("architectures");
   std::vector<std::string> keys;
   for (const auto& [key, value] : hf_config.entries())

@@ -58,7 +58,8 @@ std::vector<std::string> TensorNames::names_of(std::string weight) const {
   for (const auto& [now, old] : {std::pair{".weight", ".gamma"}, {".bias", ".beta"}})
     if (weight.ends_with(std::string("LayerNorm") + now))
       names.push_back(weight.substr(0, weight.size() - std::string_view(now).size()) + old);
-  if (weight == "cls.predictions.bias") names.push_back("cls.predictions.decoder.bias");  // which transformers ties
+  if (const MaskedLm* lm = model_.masked_lm(); lm && weight == lm->mask_head_names().bias)
+    names.push_back(lm->mask_head_names().decoder + ".bias");  // which transformers ties
   return names;
 }
 

@@ -77,9 +77,9 @@ void check_tied_head(const Model& model, const SafetensorsSet& files) {
   });
   if (table.empty()) return;
   if (!model.masked_lm()) return check_equal(kHead, table, model, files);
-  const std::string again = kMaskHeadModule;
-  check_equal(again + ".weight", table, model, files);
-  check_equal(again + ".bias", "cls.predictions.bias", model, files);
+  const MaskHeadNames names = model.masked_lm()->mask_head_names();
+  check_equal(names.decoder + ".weight", table, model, files);
+  check_equal(names.decoder + ".bias", names.bias, model, files);
 }
 
 }  // namespace hone::hub

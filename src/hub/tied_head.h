@@ -6,8 +6,7 @@
 
 namespace hone::hub {
 
-inline constexpr const char *kHead = "lm_head.weight", *kHeadModule = "lm_head",
-                            *kMaskHeadModule = "cls.predictions.decoder";
+inline constexpr const char *kHead = "lm_head.weight", *kHeadModule = "lm_head";
 
 // Throws Error(checkpoint) where the model's head is tied and the files hold one with other values: left out, it would
 // be lost without a word, and transformers takes it. One that is the embedding once more may be left out. Reads both,

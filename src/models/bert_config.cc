@@ -1,9 +1,11 @@
-// From a BERT's config.json to what it means, and back.
+// From config.json of BERT and its relatives to what it means, and back.
 #include "models/bert_config.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "base/strings.h"
 #include "hone/config_read.h"
@@ -24,9 +26,13 @@ void check_memory(const BertConfig& c, Problems& problems) {
   check_parameters(static_cast<double>(c.num_hidden_layers) * block + table, "hidden_size", problems);
 }
 
+// How transformers calls the classes of each.
+constexpr std::pair<const char*, const char*> kClasses[] = {
+    {"bert", "Bert"}, {"roberta", "Roberta"}, {"xlm-roberta", "XLMRoberta"}, {"camembert", "Camembert"}};
+
 bool says_masked_lm(const BertConfig& c) {
   return c.architectures && std::any_of(c.architectures->begin(), c.architectures->end(), [](const std::string& name) {
-           return name == "BertForMaskedLM" || name == "BertForPreTraining";
+           return name.ends_with("ForMaskedLM") || name == "BertForPreTraining";
          });
 }
 
@@ -35,8 +41,12 @@ BertShape resolve(const BertConfig& c, Problems& problems) {
   const auto only = [&](const char* key, bool holds, const std::string& got, const char* expected) {
     problems.require(holds, key, fmt::format("got {}, expected {}", got, expected));
   };
-  only("model_type", c.model_type == "bert", hone::quoted(c.model_type), "bert");
-  only("is_decoder", !c.is_decoder, "true", "false: this BERT reads in both directions");
+  const auto* classes = std::find_if(std::begin(kClasses), std::end(kClasses),
+                                     [&](const auto& known) { return c.model_type == known.first; });
+  only("model_type", classes != std::end(kClasses), hone::quoted(c.model_type),
+       "one of bert, roberta, xlm-roberta, camembert");
+  if (classes != std::end(kClasses)) s.classes = classes->second;
+  only("is_decoder", !c.is_decoder, "true", "false: it reads in both directions");
   only("add_cross_attention", !c.add_cross_attention, "true", "false");
   only("position_embedding_type", c.position_embedding_type == "absolute", hone::quoted(c.position_embedding_type),
        "absolute");
@@ -50,6 +60,13 @@ BertShape resolve(const BertConfig& c, Problems& problems) {
   nn::read_token_ids(c.eos_token_id.node, "eos_token_id", c.vocab_size, problems);
   const std::vector<std::int32_t> pad = nn::read_token_ids(c.pad_token_id.node, "pad_token_id", c.vocab_size, problems);
   if (!pad.empty()) s.no_gradient_id = pad[0];
+  if (c.model_type != "bert") {
+    problems.require(!pad.empty(), "pad_token_id", "none, expected one: positions count from behind it");
+    s.first_position = s.no_gradient_id + 1;
+    problems.require(c.max_position_embeddings > s.first_position, "max_position_embeddings",
+                     fmt::format("got {}, expected more than pad_token_id + 1, behind which positions begin",
+                                 c.max_position_embeddings));
+  }
   s.labels = read_labels(c, problems);
   s.masked_lm = s.labels.empty() && says_masked_lm(c) && c.tie_word_embeddings;
   return s;
@@ -57,7 +74,14 @@ BertShape resolve(const BertConfig& c, Problems& problems) {
 
 }  // namespace
 
-void BertConfig::validate(Problems& problems) const { resolve(*this, problems); }
+template <>
+void BertConfig::validate(Problems& problems) const {
+  resolve(*this, problems);
+}
+template <>
+void RobertaConfig::validate(Problems& problems) const {
+  resolve(as_bert(*this), problems);
+}
 
 BertShape resolve(const BertConfig& c, const HeadRequest& head) {
   Problems problems;
@@ -80,8 +104,8 @@ Node to_hf_config(const BertConfig& c, const BertShape& s, const std::string& dt
   const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   const auto flag = [&](const char* key, bool value) { put(key, config::Values<bool>::write(value)); };
   flag("add_cross_attention", false);
-  const char* headless = s.masked_lm ? "BertForMaskedLM" : "BertModel";
-  put("architectures", Node::list({text(s.labels.empty() ? headless : "BertForSequenceClassification")}));
+  const char* kind = !s.labels.empty() ? "ForSequenceClassification" : s.masked_lm ? "ForMaskedLM" : "Model";
+  put("architectures", Node::list({text(s.classes + kind)}));
   real("attention_probs_dropout_prob", c.attention_probs_dropout_prob);
   put("bos_token_id", c.bos_token_id.node);
   put("classifier_dropout", c.classifier_dropout ? nn::hf_float(*c.classifier_dropout) : Node());
@@ -96,7 +120,7 @@ Node to_hf_config(const BertConfig& c, const BertShape& s, const std::string& dt
   flag("is_decoder", false);
   real("layer_norm_eps", c.layer_norm_eps);
   number("max_position_embeddings", c.max_position_embeddings);
-  put("model_type", text("bert"));
+  put("model_type", text(c.model_type));
   number("num_attention_heads", c.num_attention_heads);
   number("num_hidden_layers", c.num_hidden_layers);
   put("pad_token_id", c.pad_token_id.node);

@@ -115,7 +115,8 @@ class Gpt2 final : public CausalLm {
   explicit Gpt2(const Config& config) : c(config) {}
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
-    return nn::dropout(wte(batch.ids_BT, pass) + wpe(nn::positions(pass), pass), c.embd_pdrop, pass, "embeddings");
+    const Tensor words_BTD = nn::embedding_noise(wte(batch.ids_BT, pass), pass);
+    return nn::dropout(words_BTD + wpe(nn::positions(pass), pass), c.embd_pdrop, pass, "embeddings");
   }
   std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return ln_f(x_1ND); }

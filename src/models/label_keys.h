@@ -19,7 +19,7 @@ struct LabelKeys {
     using C = LabelKeys;
     return std::tuple{
         field("architectures", &C::architectures,
-              "Which head the folder has: with one ForSequenceClassification it is read, with BertForMaskedLM that for "
+              "Which head the folder has: with one ForSequenceClassification it is read, with one ForMaskedLM that for "
               "masked tokens; others of encoders are passed over."),
         field("problem_type", &C::problem_type,
               "Of a classification head: single_label_classification; of one label regression, too."),

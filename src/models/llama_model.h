@@ -36,7 +36,7 @@ class LlamaModel : public CausalLm, public Classifier {
   std::string base_prefix() const override { return "model."; }
   Tensor embed(const Batch& batch, Pass& pass) const override {
     const Tensor x_BTD = model.embed_tokens(batch.ids_BT, pass);
-    return scaled(x_BTD, embedding_scale());
+    return nn::embedding_noise(scaled(x_BTD, embedding_scale()), pass);
   }
   std::vector<const Block*> blocks() const override {
     return {model.layers.blocks().begin(), model.layers.blocks().end()};

@@ -99,7 +99,9 @@ class XLstm final : public CausalLm {
   explicit XLstm(const Config& config) : c(config), s(shape_of(config)) {}
 
   std::string base_prefix() const override { return "backbone."; }
-  Tensor embed(const Batch& batch, Pass& pass) const override { return embeddings(batch.ids_BT, pass); }
+  Tensor embed(const Batch& batch, Pass& pass) const override {
+    return nn::embedding_noise(embeddings(batch.ids_BT, pass), pass);
+  }
   std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return out_norm(x_1ND); }
   const nn::Head& head() const override { return lm_head; }

@@ -18,7 +18,8 @@ namespace hone {
 
 namespace objectives {
 enum class LossMetric { accuracy, perplexity, z_loss, weight_sum };
-}
+enum class TokenLoss { nll, dft };
+}  // namespace objectives
 
 template <>
 inline constexpr auto config::enum_names<objectives::LossMetric> =
@@ -27,6 +28,10 @@ inline constexpr auto config::enum_names<objectives::LossMetric> =
          {objectives::LossMetric::perplexity, "perplexity"},
          {objectives::LossMetric::z_loss, "z_loss"},
          {objectives::LossMetric::weight_sum, "weight_sum"}});
+template <>
+inline constexpr auto config::enum_names<objectives::TokenLoss> =
+    std::to_array<std::pair<objectives::TokenLoss, std::string_view>>({{objectives::TokenLoss::nll, "nll"},
+                                                                       {objectives::TokenLoss::dft, "dft"}});
 
 }  // namespace hone
 
@@ -36,11 +41,16 @@ namespace {
 class CausalLmLoss final : public Objective {
  public:
   struct Config {
+    TokenLoss loss_type = TokenLoss::nll;
     double label_smoothing = 0, z_loss = 0;
     std::vector<LossMetric> metrics;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
+          field("loss_type", &C::loss_type,
+                "What is learnt of a token: nll, the negative logarithm of its probability; dft, that times the "
+                "probability, so that what the model finds unlikely pulls no harder (arXiv:2508.05629). Evaluations "
+                "measure nll."),
           field("label_smoothing", &C::label_smoothing,
                 "Share of each target that is spread over the whole vocabulary.", {.low = 0, .high = 0.999}),
           field("z_loss", &C::z_loss, "Weight of the squared log-normaliser, which keeps logits near zero; 0 = off.",
@@ -54,10 +64,19 @@ class CausalLmLoss final : public Objective {
     void validate(Problems& problems) const {
       const bool z = std::find(metrics.begin(), metrics.end(), LossMetric::z_loss) != metrics.end();
       problems.require(!z || z_loss > 0, "metrics", "z_loss: its weight, z_loss, is 0");
+      const bool plain = label_smoothing == 0 && z_loss == 0;
+      problems.require(loss_type == TokenLoss::nll || plain, "loss_type", "dft: not with label_smoothing or z_loss");
+      const bool perplexity = std::find(metrics.begin(), metrics.end(), LossMetric::perplexity) != metrics.end();
+      problems.require(loss_type == TokenLoss::nll || !perplexity, "metrics",
+                       "perplexity: not of loss_type dft, whose loss is no logarithm of a probability; evaluations "
+                       "measure it");
     }
   };
   explicit CausalLmLoss(const Config& config)
-      : options_{config.label_smoothing, config.z_loss}, metrics_(config.metrics) {}
+      : options_{.label_smoothing = config.label_smoothing,
+                 .z_loss = config.z_loss,
+                 .by_probability = config.loss_type == TokenLoss::dft},
+        metrics_(config.metrics) {}
 
   void check(const Model& model) const override { require_causal_lm(model, "objective causal_lm"); }
   std::vector<std::string> evaluations() const override { return {"perplexity"}; }
@@ -66,7 +85,9 @@ class CausalLmLoss final : public Objective {
     return {{kPer, host::number(batch.weight_BT.sum(at::kDouble))}};
   }
 
-  bool draws_labels() const override { return true; }
+  bool draws_labels() const override {
+    return !options_.by_probability;
+  }  // else the gradients are not its likelihood's
   Batch drawn(const Model& model, const Output& output, const Batch& batch, const Pass& pass,
               const Random& random) const override {
     Batch other = batch;

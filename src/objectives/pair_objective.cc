@@ -4,21 +4,14 @@
 #include <ATen/ATen.h>
 
 #include "hone/layers.h"
+#include "objectives/answer_log_probs.h"
 #include "objectives/means.h"
-#include "ops/log_probs.h"
 #include "tensor/by_document.h"
 #include "tensor/host.h"
 #include "tensor/pairs.h"
 
 namespace hone::objectives {
-
 namespace {
-
-constexpr const char *kReference = "reference", *kReferenceLogProbs = "reference_log_probs";
-
-Tensor of_documents(const ops::TokenLogProbs& tokens, const Batch& batch) {
-  return sums_by_document(tokens.log_probs_N * batch.weight_BT.flatten().to(tokens.log_probs_N.scalar_type()), batch);
-}
 
 // The chosen documents' weights of tokens.
 Tensor chosen_weight_of(const Batch& batch, const Pairs& pairs) {
@@ -28,20 +21,6 @@ Tensor chosen_weight_of(const Batch& batch, const Pairs& pairs) {
 void add_mean_of_sides(const std::string& what, const Tensor& values_S, const Pairs& pairs, LossTerms& result) {
   add_mean(what + "/chosen", values_S.index_select(0, pairs.chosen_P), result);
   add_mean(what + "/rejected", values_S.index_select(0, pairs.rejected_P), result);
-}
-
-// Means over answers' tokens, as TRL logs them.
-void add_of_tokens(const Tensor& statistics_N4, const Tensor& count_S, const Batch& batch, const Pairs& pairs,
-                   LossTerms& result) {
-  const auto of = [&](std::int64_t which) { return sums_by_document(statistics_N4.select(1, which), batch); };
-  const auto add = [&](const char* name, const Tensor& sum_S, const Tensor& of_P) {
-    result.means.push_back({name, sum_S.index_select(0, of_P).sum(), count_S.index_select(0, of_P).sum()});
-  };
-  const Tensor logits_S = of(1);
-  result.means.push_back({"entropy", of(0).sum(), count_S.sum()});
-  add("logits/chosen", logits_S, pairs.chosen_P);
-  add("logits/rejected", logits_S, pairs.rejected_P);
-  add("mean_token_accuracy", of(2), pairs.chosen_P);
 }
 
 }  // namespace
@@ -67,13 +46,8 @@ std::optional<std::vector<std::string>> PairObjective::measures() const {
 
 std::map<std::string, Tensor> PairObjective::document_numbers(const Batch& batch, const Resources& resources) const {
   if (!settings_.reference) return {};
-  const RoleModel reference = resources.model(kReference);
-  const CausalLm& lm = require_causal_lm(reference.model, "objective " + settings_.name + ": the reference");
-  Pass pass(batch);
-  pass.adapter = reference.adapter;
-  const Output output = lm.forward(batch, pass);
-  return {
-      {kReferenceLogProbs, of_documents(lm.head().log_probs(output.hidden_BTD, batch.labels_BT, pass, false), batch)}};
+  const std::string who = "objective " + settings_.name + ": the reference";
+  return {{kReferenceLogProbs, answer_log_probs(resources.model(kReference), batch, who)}};
 }
 
 Sums PairObjective::sums(const Batch& batch) const {
@@ -95,7 +69,7 @@ LossTerms PairObjective::loss(const Model& model, const Output& output, const Ba
   const ops::TokenLogProbs tokens =
       model.causal_lm()->head().log_probs(output.hidden_BTD, batch.labels_BT, pass, /*with_statistics=*/true);
   const Tensor log_prob_S = of_documents(tokens, batch);
-  const Tensor tokens_S = sums_by_document(batch.labels_BT.flatten().ne(-100).to(at::kDouble), batch);
+  const Tensor tokens_S = learnt_tokens(batch);
   const Pairs pairs = pairs_of(batch);
   const Tensor ratio_S = rewarded(log_prob_S, tokens_S, batch);
   const Tensor counted_S = settings_.per_token ? at::ones_like(tokens_S) : tokens_S;  // a mean is of one token
@@ -117,7 +91,13 @@ LossTerms PairObjective::loss(const Model& model, const Output& output, const Ba
   add_mean("rewards/margins", chosen_P - rejected_P, result);
   const Tensor shown_S = log_prob_S.detach();
   add_mean_of_sides("logps", settings_.per_token ? shown_S / tokens_S.clamp_min(1) : shown_S, pairs, result);
-  add_of_tokens(tokens.statistics_N4, tokens_S, batch, pairs, result);
+  const auto add_tokens = [&](const char* name, TokenStatistic which, const Tensor& of_P) {
+    add_token_mean(name, which, tokens, tokens_S, of_P, batch, result);
+  };
+  add_tokens("entropy", TokenStatistic::entropy, {});
+  add_tokens("logits/chosen", TokenStatistic::mean_logit, pairs.chosen_P);
+  add_tokens("logits/rejected", TokenStatistic::mean_logit, pairs.rejected_P);
+  add_tokens("mean_token_accuracy", TokenStatistic::right, pairs.chosen_P);
   return result;
 }
 

@@ -33,6 +33,13 @@ at::Tensor token_losses(const at::Tensor& logits_NV, const at::Tensor& lse_N, co
   return loss_N;
 }
 
+at::Tensor token_weights(const at::Tensor& logits_NV, const at::Tensor& lse_N, const at::Tensor& labels_N,
+                         const at::Tensor& weight_N, const CrossEntropyOptions& options) {
+  if (!options.by_probability) return weight_N;
+  const at::Tensor at_label_N = logits_NV.detach().gather(-1, labels_N.unsqueeze(-1)).squeeze(-1);
+  return weight_N * (at_label_N - lse_N.detach()).exp();
+}
+
 }  // namespace reference
 
 namespace {
@@ -70,7 +77,8 @@ at::Tensor loss_of(const at::Tensor& logits_SV, const Supervised& s, const Cross
   if (options.teacher) return taught_loss_of(logits_SV, s, *options.teacher, sums);
   const at::Tensor lse_S = logits_SV.logsumexp(-1);
   if (sums) *sums = sums_of(right_of(logits_SV.detach(), s.labels_S), lse_S.detach(), s.weight_S, options.z_loss);
-  return (reference::token_losses(logits_SV, lse_S, s.labels_S, options) * s.weight_S).sum();
+  const at::Tensor weight_S = reference::token_weights(logits_SV, lse_S, s.labels_S, s.weight_S, options);
+  return (reference::token_losses(logits_SV, lse_S, s.labels_S, options) * weight_S).sum();
 }
 
 }  // namespace

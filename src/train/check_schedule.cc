@@ -12,16 +12,23 @@
 namespace hone::training {
 namespace {
 
+// Of at least `from`, and of 1.
+std::int64_t first_multiple(std::int64_t of, std::int64_t from) {
+  return std::max<std::int64_t>(1, (from + of - 1) / of) * of;
+}
+
 // Callbacks that act on evaluations: there must be one besides that at the end.
 void check_watchers(const Recipe& recipe, std::int64_t steps, Problems& problems) {
   for (std::size_t i = 0; i < recipe.callbacks.size(); ++i) {
     const std::string metric = registries().callbacks.make(recipe.callbacks[i])->watches();
     if (metric.empty()) continue;
     const MetricTimes times = times_of(recipe, metric);
-    if (times.every >= steps && !times.by_epochs)
-      problems.add(fmt::format("callbacks.{}", i),
-                   fmt::format("acts on evaluations, but there is only the one at the end: {} is {} of {} steps",
-                               times.option, times.every, steps));
+    const std::int64_t delay = recipe.trainer.eval_delay;
+    if (delay >= steps || (times.every > 0 && !times.by_epochs && first_multiple(times.every, delay) >= steps))
+      problems.add(
+          fmt::format("callbacks.{}", i),
+          fmt::format("acts on evaluations, but there is only the one at the end: {} is {} of {} steps{}", times.option,
+                      times.every, steps, delay > 0 ? fmt::format(", trainer.eval_delay {}", delay) : ""));
   }
 }
 
@@ -33,7 +40,7 @@ void check_best_saves(const Recipe& recipe, std::int64_t steps, Problems& proble
   // Callbacks may ask for evaluations, each of which is saved with after_evaluation.
   if (!asked || times.by_epochs || save.after_evaluation || (times.every > 0 && save.every_minutes > 0)) return;
   const std::int64_t meet = save.every > 0 ? std::lcm(save.every, times.every) : 0;  // 0: never
-  if (meet == 0 || meet >= steps)
+  if (meet == 0 || first_multiple(meet, recipe.trainer.eval_delay) >= steps)
     problems.add(save.keep_best > 1 ? "trainer.save.keep_best" : "trainer.save.best_by",
                  fmt::format("of {} steps only the last is both evaluated and saved: {} is {}, "
                              "trainer.save.every {}; set {}",

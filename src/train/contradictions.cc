@@ -125,11 +125,19 @@ void check_evaluation(const Recipe& recipe, Problems& problems) {
       problems.add("trainer.eval_sets." + name,
                    sets.empty() ? kNoData : fmt::format("no such evaluation set; expected one of {}", join(sets, ", ")),
                    nearest(name, sets));
+  const auto& own = recipe.trainer.eval_sets;
+  const bool some =
+      recipe.trainer.eval_every > 0 || recipe.trainer.eval_every_epochs > 0 ||
+      std::any_of(own.begin(), own.end(), [](const auto& set) { return set.second.every.value_or(0) > 0; });
+  if (!sets.empty())
+    problems.require(some || recipe.trainer.eval_delay == 0, "trainer.eval_delay",
+                     "nothing is evaluated but at the end; trainer.eval_every says how often");
   if (!sets.empty()) return;
   problems.require(!recipe.trainer.max_eval_batches, "trainer.max_eval_batches", kNoData);
   problems.require(recipe.trainer.eval_every == 0, "trainer.eval_every", kNoData);
   problems.require(recipe.trainer.eval_every_epochs == 0, "trainer.eval_every_epochs", kNoData);
   problems.require(!recipe.trainer.eval_at_start, "trainer.eval_at_start", kNoData);
+  problems.require(recipe.trainer.eval_delay == 0, "trainer.eval_delay", kNoData);
   problems.require(!recipe.trainer.eval_batch_size, "trainer.eval_batch_size", kNoData);
 }
 
@@ -161,7 +169,19 @@ void check_answers(const Recipe& recipe, Problems& problems) {
   problems.require(!recipe.data.loss, "data.loss", who + ": what is learnt is the model's own answers");
   problems.require(recipe.trainer.fp8 == Float8::off, "trainer.fp8",
                    who + ": answers would be likelier or less when they are learnt than when they were given");
+  problems.require(recipe.trainer.neftune_noise_alpha == 0, "trainer.neftune_noise_alpha",
+                   who + ": answers would be likelier or less when they are learnt than when they were given");
   problems.require(recipe.data.append_eos, "data.append_eos", who + ": nothing is put behind a prompt");
+}
+
+void check_compared(const Recipe& recipe, Problems& problems) {
+  if (!make_objective(recipe)->needs().compares_records) return;
+  problems.require(
+      recipe.trainer.rows_per_step() > 1 || recipe.data.packing.value_or(Packing::best_fit) != Packing::none,
+      "trainer.batch_size",
+      fmt::format("objective {} compares records of a step with each other; got 1 row in a step, expected "
+                  "at least 2",
+                  recipe.objective.type));
 }
 
 void check_stream_window(const Recipe& recipe, Problems& problems) {
@@ -177,6 +197,7 @@ void find_contradictions(const Recipe& recipe, Problems& problems) {
   check_step_plan(recipe, problems);
   check_lengths(recipe, problems);
   check_answers(recipe, problems);
+  check_compared(recipe, problems);
   check_objective(recipe, problems);
   check_evaluation(recipe, problems);
   check_callbacks(recipe, problems);

@@ -88,6 +88,7 @@ class ObjectiveLoss final : public Evaluation {
       }
     }
     if (!tells_loss_) made.erase("loss");
+    objective_.derive(made);
     return made;
   }
 

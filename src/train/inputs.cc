@@ -87,6 +87,8 @@ void check_stream(const Recipe& recipe) {
 std::shared_ptr<const TrainingData> load_train(const Recipe& recipe, const Dataset::Options& options, Inputs& inputs) {
   if (inputs.train) {
     if (!inputs.train->as_dataset()) check_stream(recipe);
+    if (recipe.data.deduplicate)
+      throw Error(ErrorKind::config, "data.deduplicate: data.train is in memory; Dataset::Options has deduplicate");
     return inputs.train;
   }
   if (data::is_stream(recipe.data.train)) {
@@ -153,6 +155,7 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
   inputs.train = load_train(recipe, options, inputs);
   inputs.train = part_train(recipe, inputs);
   options.labels = inputs.train->labels();
+  options.deduplicate = false;  // what is measured on is as it was given
   for (const auto& [name, files] : data.eval.files) {
     const bool given = std::any_of(inputs.evals.begin(), inputs.evals.end(),
                                    [&](const EvalSet& set) { return set.name == name; });
@@ -204,7 +207,8 @@ void give_head(Inputs& inputs, const HeadRequest& head, const config::Node& conf
                      [&] { return build_model(config, file, head); });
   const std::string none = head.masked_lm ? "no head for masked tokens" : "no classification head";
   if (!recipe.adapter.type.empty()) {
-    const std::string prefix = head.masked_lm ? "cls." : made->classifier()->weights_prefix();
+    const std::string prefix =
+        head.masked_lm ? made->masked_lm()->mask_head_names().bias : made->classifier()->weights_prefix();
     throw Error(
         ErrorKind::config,
         fmt::format("adapter: the model has {} for what is to be learnt, and an adapter's files have no place for it",
@@ -244,6 +248,7 @@ Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
   const bool alone = records == RecordKind::labelled || records == RecordKind::asked;
   options.packing = data.packing.value_or(alone ? Packing::none : Packing::best_fit);
   options.append_eos = data.append_eos;
+  options.deduplicate = data.deduplicate;
   options.loss = data.loss;
   options.records = records;
   options.window = data.stream_window;

@@ -22,9 +22,10 @@
 #include "ops/quantized.h"
 #include "tensor/meta_memory.h"
 #include "train/checkpoint.h"
-#include "train/meta_twin.h"
 #include "train/evaluate.h"
 #include "train/make_optimizer.h"
+#include "train/meta_twin.h"
+#include "train/passed.h"
 #include "train/placement.h"
 #include "train/resources.h"
 #include "train/updater.h"
@@ -166,9 +167,7 @@ class MetaRun {
   void pass(const Batch& given, std::uint64_t before) {
     const Batch batch = completed(given);
     Pass pass(batch);
-    pass.training = true;
-    pass.float8 = recipe_.trainer.fp8;
-    pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
+    make_training(pass, recipe_.trainer);
     std::vector<std::uint64_t> blocks;
     // Quantized weights that are whole for a moment are not kept.
     const auto in_use = [&] { return memory_.in_use() - nn::held_in_few_bits(*model_).whole_now; };
@@ -205,7 +204,7 @@ class MetaRun {
 
 // Of documents of that length: one in each row, or the two of a pair.
 HostBatch full_rows(std::int64_t rows, std::int64_t length, RecordKind kind) {
-  const bool pairs = kind == RecordKind::preference;
+  const bool pairs = kind == RecordKind::preference || kind == RecordKind::judged;  // judged ones may come in pairs
   const std::vector<Role> roles = pairs ? std::vector{Role::chosen, Role::rejected} : std::vector{Role::none};
   HostBatch batch;
   batch.rows = rows, batch.length = length * std::ssize(roles);

@@ -31,6 +31,9 @@ namespace {
 
 double ratio(const Metric& metric) { return metric.weight == 0 ? 0 : metric.sum / metric.weight; }
 
+// A mean over nothing is no number.
+bool is_there(const Metric& metric) { return metric.mode != LogMode::mean || metric.weight != 0; }
+
 double sum_of_ratios(const std::map<std::string, Metric>& terms) {
   double loss = 0;
   for (const auto& [name, term] : terms) loss += ratio(term);
@@ -174,7 +177,8 @@ void Window::add(const StepReport& report) {
     spreads["grad_norm"].add(report.grad_norm);
     if (report.terms.size() > 1)
       for (const auto& [name, term] : report.terms) spreads[name].add(ratio(term));
-    for (const auto& [name, metric] : report.metrics) spreads[name].add(value_of(metric));
+    for (const auto& [name, metric] : report.metrics)
+      if (is_there(metric)) spreads[name].add(value_of(metric));
   }
   combine_all(terms, report.terms);
   combine_all(metrics, report.metrics);
@@ -191,7 +195,8 @@ Metrics Window::values(std::span<const LogAs> modes) const {
   Metrics values{{"grad_norm", grad_norm}, {"learning_rate", learning_rate}};
   if (terms.size() > 1)
     for (const auto& [name, term] : terms) values[name] = ratio(term);
-  for (const auto& [name, metric] : metrics) values[name] = value_of(metric);
+  for (const auto& [name, metric] : metrics)
+    if (is_there(metric)) values[name] = value_of(metric);
   values["loss"] = sum_of_ratios(terms);
   for (const auto& [name, metric] : given) values[name] = value_of(metric);
   for (const auto& [name, spread] : spreads)

@@ -7,6 +7,7 @@
 
 #include "hone/batch.h"
 #include "hone/model.h"
+#include "hone/training_section.h"
 
 namespace hone::training {
 
@@ -16,6 +17,14 @@ struct Passed {
   LossTerms terms;
   std::map<const Weight*, Tensor> observed = {};  // for buffers
 };
+
+// A pass that is learnt from, as the recipe says it; its seed is the micro-batch's.
+inline void make_training(Pass& pass, const TrainerSection& trainer) {
+  pass.training = true;
+  pass.checkpoint_blocks = trainer.checkpoint_blocks;
+  pass.float8 = trainer.fp8;
+  pass.embedding_noise = trainer.neftune_noise_alpha;
+}
 
 // Amounts of the whole step by name: on the host, and, in the same order, on the model's device, fp64.
 struct Amounts {

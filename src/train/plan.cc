@@ -46,7 +46,7 @@ Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
     return {number(needs.iterations * needs.answers) * (prompt + answer), prompt + answer, answer / (prompt + answer)};
   }
   if (!known) {
-    const bool pairs = needs.records == RecordKind::preference;
+    const bool pairs = needs.records == RecordKind::preference || needs.records == RecordKind::judged;
     return {pairs ? 2 * length : length, length, 1};
   }
   const DataReport& report = data->report();
@@ -57,9 +57,13 @@ Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
 
 std::int64_t count_evaluations(const TrainerSection& trainer, const RunPlan& plan) {
   std::int64_t count = 1 + (trainer.eval_at_start ? 1 : 0);
-  if (trainer.eval_every > 0) count += (plan.steps - 1) / trainer.eval_every;
-  if (trainer.eval_every_epochs > 0 && plan.epochs)
-    count += static_cast<std::int64_t>(*plan.epochs / number(trainer.eval_every_epochs));
+  const std::int64_t last = std::max<std::int64_t>(0, plan.steps - 1);
+  const std::int64_t before = std::clamp<std::int64_t>(trainer.eval_delay - 1, 0, last);
+  if (trainer.eval_every > 0) count += (plan.steps - 1) / trainer.eval_every - before / trainer.eval_every;
+  if (trainer.eval_every_epochs > 0 && plan.epochs) {
+    const double all = *plan.epochs / number(trainer.eval_every_epochs);
+    count += static_cast<std::int64_t>(all) - static_cast<std::int64_t>(all * number(before) / number(plan.steps));
+  }
   return count;
 }
 

@@ -28,6 +28,7 @@
 namespace hone::training {
 namespace {
 
+constexpr double kFewest = 0.75, kMost = 1.5;  // what desirable answers weigh against others without a word
 constexpr double kMuch = 0.05;  // share of records or tokens lost that is worth a warning
 
 std::string data_line(const std::string& name, const Dataset& data) {
@@ -131,6 +132,33 @@ void warn_about_callbacks(const Recipe& recipe, std::int64_t steps, std::vector<
                                      recipe.callbacks[i].type, every, steps));
 }
 
+// Of judged answers: what one kind of them weighs in the loss against the other (arXiv:2402.01306, equation 8).
+void warn_about_judgements(const Recipe& recipe, const DataReport& report, std::vector<std::string>& warnings) {
+  const auto count = [&](const char* kind) {
+    const auto found = report.labels.find(kind);
+    return found == report.labels.end() ? 0.0 : static_cast<double>(found->second);
+  };
+  const double good = count("desirable"), bad = count("undesirable");
+  if (good + bad == 0) return;
+  if (good == 0 || bad == 0) {
+    warnings.push_back(fmt::format("every answer is {}: nothing tells what {} from it",
+                                   good > 0 ? "desirable" : "undesirable", good > 0 ? "not to give" : "to give"));
+    return;
+  }
+  const config::Node options = config::Values<config::Choice<Objective>>::write(recipe.objective);
+  const auto weight = [&](const char* option) {
+    const config::Node* const node = options.find(option);
+    return node ? parse_double(node->text()).value_or(1) : 1;
+  };
+  const double wanted = bad / good, desirable = weight("desirable_weight"), undesirable = weight("undesirable_weight");
+  const double ratio = good * desirable / std::max(1e-9, bad * undesirable);
+  if (ratio < kFewest || ratio > kMost)
+    warnings.push_back(
+        fmt::format("{} desirable answers weigh {:.2g} times as much in the loss as {} others; 1 to 1.33 times is "
+                    "advised, for instance by objective.desirable_weight={:.2g}",
+                    human_count(good), ratio, human_count(bad), 1.15 * wanted * undesirable));
+}
+
 void warn_about_data(const Recipe& recipe, const Dataset& train, std::vector<std::string>& warnings) {
   const DataReport& report = train.report();
   const double cut = share(report.cut_tokens, report.tokens + report.cut_tokens);
@@ -147,6 +175,7 @@ void warn_about_data(const Recipe& recipe, const Dataset& train, std::vector<std
   if (share(report.unsupervised_records, report.records) > kMuch)
     warnings.push_back(
         fmt::format("{} of {} records have no token to learn", report.unsupervised_records, report.records));
+  warn_about_judgements(recipe, report, warnings);
   const std::int64_t per_step = recipe.trainer.rows_per_step();
   if (train.epoch_rows() < per_step)
     warnings.push_back(fmt::format("a step has {} rows and the data only {}: each step sees rows more than once",

@@ -175,7 +175,7 @@ Passed RecordedPasses::try_out(const Batch& batch, const Amounts& amounts, std::
   if (waited_ == kMostWaits)
     give_up("the host has to wait for the device in them");
   else if (pass->seed.was_taken())
-    give_up("its dropout draws other numbers in each of them");
+    give_up("its dropout or noise draws other numbers in each of them");
   else if (!pass->plan().is_lasting())
     give_up("the host cuts its work by documents, as attention in fp32 does");
   else if (sent)

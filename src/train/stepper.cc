@@ -115,7 +115,10 @@ void Stepper::complete(Batch* batch, Model& model) const {
   StepContext now = context(model);
   now.seed = recipe_.trainer.eval_seed;
   now.record_name = [](std::int64_t record) { return fmt::format("record {} of the evaluation set", record + 1); };
-  if (batch) *batch = asked("prepare_evaluation", [&] { return objective_->prepare_evaluation(*batch, now); });
+  if (batch)
+    *batch = asked("prepare_evaluation", [&] { return objective_->prepare_evaluation(*batch, now); });
+  else
+    objective_->idle_evaluation(now);
   numbers_.add_to(batch);
 }
 
@@ -299,9 +302,7 @@ Passed Stepper::make_pass(const Batch& batch, const Amounts& amounts, std::uint6
 }
 
 Output Stepper::forward(const Batch& batch, Pass& pass) const {
-  pass.training = true;
-  pass.checkpoint_blocks = recipe_.trainer.checkpoint_blocks;
-  pass.float8 = recipe_.trainer.fp8;
+  make_training(pass, recipe_.trainer);
   pass.wanted = hooks.wanted;
   return model_.forward(batch, pass);
 }

@@ -43,8 +43,8 @@ std::string BadTensor::text() const {
 // Values are looked at in the order in which layers hand them out.
 BadTensor Stepper::first_bad_value(const Batch& batch, std::uint64_t seed) const {
   Pass pass(batch);
-  pass.training = true;
-  pass.float8 = recipe_.trainer.fp8;
+  make_training(pass, recipe_.trainer);
+  pass.checkpoint_blocks = false;  // what is between blocks is looked at
   pass.seed = seed;
   std::vector<std::string> order;
   pass.wanted = [&](const std::string& name) { return order.push_back(name), true; };

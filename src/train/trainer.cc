@@ -310,7 +310,9 @@ void Trainer::plan_evaluation(bool all) {
   const bool epoch_due = epochs > 0 && epoch_begun_at(state_.step, epochs);
   const std::vector<EvalSet>& sets = parts_.inputs.evals;
   state_.sets_due.clear();
+  const bool early = !all && state_.step < trainer.eval_delay;
   for (const EvalSet& set : sets) {
+    if (early) break;
     const auto own = trainer.eval_sets.find(set.name);
     const bool has_own = own != trainer.eval_sets.end() && own->second.every;
     if (all || (has_own ? due(*own->second.every) : due(trainer.eval_every) || epoch_due))

@@ -45,6 +45,11 @@ done >pairs.jsonl
 sed -e 's/train: d.jsonl/train: pairs.jsonl/' -e '$a objective: {type: dpo}' m.yaml >dpo.yaml
 sed 's/type: dpo/type: orpo/' dpo.yaml >orpo.yaml
 sed 's/type: dpo/type: cpo/' dpo.yaml >cpo.yaml
+for i in $(seq 12); do
+  echo "{\"prompt\": \"$i+1=\", \"completion\": \"$((i + 1))\", \"label\": $((i % 3 > 0))}"
+done >judged.jsonl
+sed -e 's/type: dpo/type: kto/; s/pairs.jsonl/judged.jsonl/' dpo.yaml >kto.yaml
+{ cat d.jsonl; cat d.jsonl; } >doubled.jsonl
 sed 's/type: dpo/type: reward/' dpo.yaml >reward.yaml
 sed '$a objective: {type: distillation, teacher: m2}' m.yaml >distill.yaml
 for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"answer\": \"$((i + 1))\"}"; done >asked.jsonl
@@ -152,6 +157,7 @@ data.overlong | r.yaml --data.max_length=16 | --data.overlong=keep_start
 data.packing | r.yaml --data.max_length=64 | --data.packing=none
 data.collator | r.yaml | --data.collator=noise
 data.shuffle | r.yaml | --data.shuffle=false
+data.deduplicate | r.yaml --data.train=doubled.jsonl | --data.deduplicate=true
 data.append_eos | r.yaml | --data.append_eos=false
 data.loss | r.yaml --data.train=p.jsonl | --data.loss=all
 data.chat_template | r.yaml --data.train=c.jsonl --data.chat_template=zephyr | --data.chat_template=alpaca
@@ -159,6 +165,7 @@ data.stream_window | windows.yaml | --data.stream_window=2
 data.cache | r.yaml | --data.cache=tokens
 parallel.fsdp | needs ranks: tests/train/together_test.cc, tests/cli/launch_test.sh |
 objective | r.yaml | --objective.type=dpo
+objective.causal_lm.loss_type | r.yaml | --objective.loss_type=dft
 objective.causal_lm.label_smoothing | r.yaml | --objective.label_smoothing=0.1
 objective.causal_lm.z_loss | r.yaml | --objective.z_loss=0.1
 objective.causal_lm.metrics | r.yaml | '--objective.metrics=[accuracy]'
@@ -178,6 +185,12 @@ objective.cpo.label_smoothing | cpo.yaml | --objective.label_smoothing=0.2
 objective.cpo.cpo_alpha | cpo.yaml | --objective.cpo_alpha=0
 objective.cpo.simpo_gamma | cpo.yaml --objective.loss_type=simpo | --objective.simpo_gamma=1
 objective.cpo.alpha | cpo.yaml --objective.loss_type=simpo | --objective.alpha=0.25
+objective.kto.loss_type | kto.yaml | --objective.loss_type=apo_zero_unpaired
+objective.kto.beta | kto.yaml | --objective.beta=0.5
+objective.kto.desirable_weight | kto.yaml | --objective.desirable_weight=2
+objective.kto.undesirable_weight | kto.yaml | --objective.undesirable_weight=2
+objective.kto.reference | kto.yaml | --objective.reference=m2
+objective.kto.precompute_reference | kto.yaml --objective.loss_type=apo_zero_unpaired | --objective.precompute_reference=true
 objective.reward.center_rewards_coefficient | reward.yaml | --objective.center_rewards_coefficient=0.5
 objective.distillation.teacher | distill.yaml | --objective.teacher=m1
 objective.distillation.temperature | distill.yaml | --objective.temperature=2
@@ -350,6 +363,7 @@ trainer.steps | r.yaml | --trainer.steps=3
 trainer.epochs | r.yaml --trainer.steps=null --trainer.epochs=1 | --trainer.epochs=2
 trainer.tokens | r.yaml --trainer.tokens=100 | --trainer.tokens=200
 trainer.time_limit | r.yaml | --trainer.time_limit=0.0001s
+trainer.neftune_noise_alpha | r.yaml | --trainer.neftune_noise_alpha=5
 trainer.max_grad_value | r.yaml | --trainer.max_grad_value=1e-4
 trainer.skip_spikes.sigma | r.yaml --trainer.skip_spikes.window=2 | --trainer.skip_spikes.sigma=0.01
 trainer.skip_spikes.window | r.yaml --trainer.skip_spikes.sigma=0.01 | --trainer.skip_spikes.window=2
@@ -357,6 +371,7 @@ trainer.skip_not_finite | r.yaml --optimizer.learning_rate=1e30 | --trainer.skip
 trainer.ema.decay | r.yaml | --trainer.ema.decay=0.9
 trainer.ema.warmup | r.yaml --trainer.ema.decay=0.9 | --trainer.ema.warmup=false
 trainer.eval_every_epochs | r.yaml --trainer.epochs=3 --trainer.eval_every=0 | --trainer.eval_every_epochs=1
+trainer.eval_delay | r.yaml | --trainer.eval_delay=3
 trainer.eval_at_start | r.yaml | --trainer.eval_at_start=true
 trainer.max_grad_norm | r.yaml | --trainer.max_grad_norm=0.001
 trainer.device | what computes: tests/device/train_test.cc |

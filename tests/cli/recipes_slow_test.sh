@@ -17,6 +17,7 @@ pair='{"prompt": \1, "chosen": "\2", "rejected": "\2 7"}'
 sed -E 's/.*"prompt": ("[^"]*"), "completion": "([^"]*)".*/'"$pair/" train.jsonl >pairs.jsonl
 sed -E 's/.*"prompt": ("[^"]*"), "completion": "[^"]*([0-9])[^0-9"]*".*/{"text": \1, "label": "\2"}/' train.jsonl >labelled.jsonl
 sed -E 's/"completion"/"answer"/' train.jsonl >asked.jsonl
+awk '{ sub(/}$/, ", \"label\": " (NR % 3 ? "true" : "false") "}"); print }' train.jsonl >judged.jsonl
 hone init bert --model.type=bert --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.max_position_embeddings=128 --tokenizer bytes >/dev/null
 
@@ -36,6 +37,7 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   if [[ "$name" = dpo || "$name" = lora-dpo || "$name" = orpo || "$name" = reward ]]; then data=pairs.jsonl; fi
   # What is drawn differs between processors as soon as logits do; runs are still equal to each other.
   if [ "$name" = grpo ]; then data=asked.jsonl; fi
+  if [ "$name" = kto ]; then data=judged.jsonl; fi
   if [ "$name" = classify ]; then data=labelled.jsonl model=bert; fi
   if [ "$name" = masked-lm ]; then data=texts.jsonl model=words-bert; fi
   common=("$recipe" --data.train="$data" '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --trainer.eval_every=0 --quiet)

@@ -54,7 +54,7 @@ TEST(CudaLoss, AgreesWithTheReferenceForEveryOption) {
     for (const std::int64_t vocab : {1, 31, 32, 33, 100, 1000})
       for (const CrossEntropyOptions options :
            {CrossEntropyOptions{}, CrossEntropyOptions{.label_smoothing = 0.1},
-            CrossEntropyOptions{.label_smoothing = 0.2, .z_loss = 0.01}}) {
+            CrossEntropyOptions{.label_smoothing = 0.2, .z_loss = 0.01}, CrossEntropyOptions{.by_probability = true}}) {
         LossCase c = loss_case(vocab < 100 ? 40 : 4, vocab, type);
         c.options = options;
         expect_loss(c, described(type, c.logits_CV.size(0), vocab));

@@ -128,6 +128,7 @@ TEST_F(TrainOnDevice, GivesTheHostsBits) {
   expect_same({"averaged", {{"trainer.ema", "0.9"}}});
   expect_same({"beside", {{"trainer.save.asynchronous", "true"}}});
   expect_same({"smoothed", {{"objective", "{type: causal_lm, label_smoothing: 0.1, z_loss: 0.01}"}}});
+  expect_same({"noisy", {{"objective", "{type: causal_lm, loss_type: dft}"}, {"trainer.neftune_noise_alpha", "5"}}});
 }
 
 TEST_F(TrainOnDevice, WithEveryOptimizer) {

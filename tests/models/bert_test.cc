@@ -30,7 +30,7 @@ TEST_P(BertDropout, IsAFunctionOfTheSeed) {
     made.backward();
     Tensor gradient;
     model_->each_weight([&](const std::string& name, Weight& weight) {
-      if (name == "bert.embeddings.word_embeddings.weight") gradient = weight.grad().clone();
+      if (name == model_->base_prefix() + "embeddings.word_embeddings.weight") gradient = weight.grad().clone();
       weight.clear_grad();
     });
     return std::pair(made.item<double>(), gradient);
@@ -41,8 +41,8 @@ TEST_P(BertDropout, IsAFunctionOfTheSeed) {
   EXPECT_NE(one.first, other.first);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, BertDropout, testing::ValuesIn(golden_params({"bert", "bert-odd", "bert-relu"})),
-                         print_golden);
+INSTANTIATE_TEST_SUITE_P(Models, BertDropout,
+                         testing::ValuesIn(golden_params({"bert", "bert-odd", "bert-relu", "roberta"})), print_golden);
 
 TEST(BertFolders, ABaseGetsANewHead) {
   const HeadRequest head{{"ham", "spam"}};
@@ -95,9 +95,19 @@ TEST(BertFolders, AHeadOfOneLabelIsAScore) {
   EXPECT_EQ(build_model(trained, "config.json")->hf_config().find("problem_type")->text(), "regression");
 }
 
+// Positions count from behind the padding id: a document has so many tokens less than the table has rows.
+TEST(RobertaConfigs, PositionsBeginBehindThePadding) {
+  EXPECT_EQ(load_classifier("roberta")->max_positions(), 30);
+  EXPECT_EQ(load_classifier("xlm-roberta")->max_positions(), 26);
+  const auto model = load_classifier("roberta");
+  EXPECT_NO_THROW(model->check_length(30, "test"));
+  EXPECT_HONE_ERROR(model->check_length(31, "test"), config, "31");
+}
+
 TEST(BertConfigs, WhatIsNotSupportedIsRefused) {
-  const auto build = [](const std::string& change) {
-    config::Node node = config::read_file((kClassifiers / "bert" / "config.json").string());
+  std::string of = "bert";
+  const auto build = [&](const std::string& change) {
+    config::Node node = config::read_file((kClassifiers / of / "config.json").string());
     Problems problems;
     const config::Node changes = config::parse_yaml(change, "test", problems);
     for (const auto& [key, value] : changes.entries()) node.at_or_add(key) = value;
@@ -124,6 +134,12 @@ TEST(BertConfigs, WhatIsNotSupportedIsRefused) {
            {"{id2label: {0: a, 1: b, 2: c}, label2id: {a: 0, b: 2}}", "got 2 for \"b\", expected 1, as id2label says"},
            {"pad_token_id: 64", "pad_token_id"},
            {"hidden_sizes: 3", "hidden_sizes"}})
+    EXPECT_NE(build(change).find(part), std::string::npos) << change << " gives: " << build(change);
+  of = "roberta";
+  EXPECT_EQ(build("{}"), "");
+  for (const auto& [change, part] : std::vector<std::pair<std::string, std::string>>{
+           {"pad_token_id: null", "pad_token_id: none, expected one"},
+           {"max_position_embeddings: 2", "max_position_embeddings: got 2, expected more than pad_token_id + 1"}})
     EXPECT_NE(build(change).find(part), std::string::npos) << change << " gives: " << build(change);
 }
 

@@ -67,9 +67,10 @@ TEST_P(ClassifierGolden, PackedAsPadded) {
 
 TEST_P(ClassifierGolden, ConfigComesBackAsItWas) { expect_same_config(kClassifiers / GetParam().name, *model_); }
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, ClassifierGolden,
-    testing::ValuesIn(golden_params({"bert", "bert-odd", "bert-relu", "llama", "qwen2", "qwen3_moe"})), print_golden);
+INSTANTIATE_TEST_SUITE_P(Models, ClassifierGolden,
+                         testing::ValuesIn(golden_params({"bert", "bert-odd", "bert-relu", "roberta", "xlm-roberta",
+                                                          "llama", "qwen2", "qwen3_moe"})),
+                         print_golden);
 
 }  // namespace
 }  // namespace hone::test

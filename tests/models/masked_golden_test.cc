@@ -1,5 +1,5 @@
-// BERT with a head for masked tokens against transformers: logits, loss, every gradient, ten AdamW steps; and folders
-// with other heads.
+// BERT and RoBERTa with a head for masked tokens against transformers: logits, loss, every gradient, ten AdamW steps;
+// and folders with other heads.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -74,31 +74,38 @@ TEST_P(MaskedGolden, TenSteps) {
 
 TEST_P(MaskedGolden, ConfigComesBackAsItWas) { expect_same_config(kMasked / GetParam().name, *model_); }
 
-INSTANTIATE_TEST_SUITE_P(Models, MaskedGolden, testing::ValuesIn(golden_params({"bert", "bert-odd"})), print_golden);
+INSTANTIATE_TEST_SUITE_P(Models, MaskedGolden, testing::ValuesIn(golden_params({"bert", "bert-odd", "roberta"})),
+                         print_golden);
 
-TEST(MaskedBert, IsWrittenAsTransformersWritesIt) {
+class MaskedFolders : public testing::TestWithParam<const char*> {
+ protected:
+  const std::string name_ = GetParam(), prefix_ = name_ + ".";
+  const std::filesystem::path folder_ = kMasked / name_;
+};
+INSTANTIATE_TEST_SUITE_P(Models, MaskedFolders, testing::Values("bert", "roberta"));
+
+TEST_P(MaskedFolders, AreWrittenAsTransformersWritesThem) {
   const TempFolder root;
-  const auto model = masked_model(kMasked / "bert");
+  const auto model = masked_model(folder_);
   hub::save_model_folder(root / "made", *model, hub::model_files(*model, "", nullptr), {});
-  const auto source = read_all(kMasked / "bert" / "model.safetensors"),
-             written = read_all(root / "made" / "model.safetensors");
+  const auto source = read_all(folder_ / "model.safetensors"), written = read_all(root / "made" / "model.safetensors");
   ASSERT_EQ(written.size(), source.size());
   for (const auto& [key, tensor] : source) EXPECT_TRUE(at::equal(written.at(key), tensor)) << key;
 }
 
 // A classifier's folder has the body; what its head was is passed over, and the other way round.
-TEST(MaskedBert, HeadsComeAndGo) {
-  const std::filesystem::path classifier = "tests/golden/classifiers/bert";
+TEST_P(MaskedFolders, HeadsComeAndGo) {
+  const std::filesystem::path classifier = "tests/golden/classifiers/" + name_;
   const auto model = masked_model(classifier, {.masked_lm = true}, FreshWeights{.seed = 1});
   ASSERT_NE(model->masked_lm(), nullptr);
   EXPECT_EQ(model->classifier(), nullptr);
   const auto from = read_all(classifier / "model.safetensors");
   model->each_weight([&](const std::string& name, const Weight& weight) {
-    if (name.starts_with("bert.")) {
+    if (name.starts_with(prefix_)) {
       EXPECT_TRUE(weight.use().equal(from.at(name))) << name;
     }
   });
-  const auto labelled = masked_model(kMasked / "bert", {.labels = {"a", "b"}}, FreshWeights{.seed = 1});
+  const auto labelled = masked_model(folder_, {.labels = {"a", "b"}}, FreshWeights{.seed = 1});
   EXPECT_NE(labelled->classifier(), nullptr);
   EXPECT_EQ(labelled->masked_lm(), nullptr);
   EXPECT_THROW(build_model(config::read_file("tests/golden/models/llama/config.json"), "llama", {.masked_lm = true}),
@@ -123,18 +130,19 @@ void write_tensors(const std::filesystem::path& file, const std::map<std::string
 
 // The table and the bias may lie there once more, under the head's own names, or the bias there alone; what differs
 // from them would be lost without a word.
-TEST(MaskedBert, OnceMoreIsNoOther) {
-  const auto source = read_all(kMasked / "bert" / "model.safetensors");
+TEST_P(MaskedFolders, OnceMoreIsNoOther) {
+  const auto source = read_all(folder_ / "model.safetensors");
   const auto loads = [&](const std::function<void(std::map<std::string, Tensor>&)>& change) {
     const TempFolder root;
-    std::filesystem::copy_file(kMasked / "bert" / "config.json", root / "config.json");
+    std::filesystem::copy_file(folder_ / "config.json", root / "config.json");
     auto tensors = source;
     change(tensors);
     write_tensors(root / "model.safetensors", tensors);
     return masked_model(root.path());
   };
-  const std::string table = "bert.embeddings.word_embeddings.weight", bias = "cls.predictions.bias",
-                    own_table = "cls.predictions.decoder.weight", own_bias = "cls.predictions.decoder.bias";
+  const MaskHeadNames names = masked_model(folder_)->masked_lm()->mask_head_names();
+  const std::string table = prefix_ + "embeddings.word_embeddings.weight", bias = names.bias,
+                    own_table = names.decoder + ".weight", own_bias = names.decoder + ".bias";
   loads([&](auto& all) { all[own_table] = all.at(table).clone(), all[own_bias] = all.at(bias).clone(); });
   const auto moved = loads([&](auto& all) { all[own_bias] = all.at(bias), all.erase(bias); });
   moved->each_weight([&](const std::string& name, const Weight& weight) {

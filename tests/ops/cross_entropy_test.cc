@@ -23,7 +23,9 @@ Op plain(std::int64_t tokens, std::int64_t vocab, CrossEntropyOptions options) {
 const CrossEntropyOptions kOptions[] = {{}, {0.1, 0}, {0, 1e-2}, {0.2, 1e-3}};
 
 TEST(CrossEntropy, EveryKernelAgreesWithItsMeaning) {
-  for (const CrossEntropyOptions& options : kOptions)
+  std::vector<CrossEntropyOptions> all(std::begin(kOptions), std::end(kOptions));
+  all.push_back({.by_probability = true});
+  for (const CrossEntropyOptions& options : all)
     for (const auto& [tokens, vocab] : {std::pair{2, 1}, {5, 2}, {9, 33}, {20, 100}, {4, 1001}})
       expect_matches(fast_cross(tokens, vocab, options), plain(tokens, vocab, options),
                      {sample({tokens, 6}), sample({vocab, 6}, at::kDouble, 2)});
@@ -107,6 +109,19 @@ TEST(CrossEntropy, CappedLogitsAndTheirGradientsAreLibTorchs) {
     return linear_cross_entropy(in[0], in[1], labels(1100, 9000), {}, {.soft_cap = 1.5});
   };
   expect_matches(ours_of_many, torch_of_many, {sample({1100, 3}), sample({9000, 3}, at::kDouble, 2)}, at::kFloat);
+}
+// DFT (Wu et al., 2025, arXiv:2508.05629): -p log p, and its gradient where p is a constant, by LibTorch's autograd.
+TEST(CrossEntropy, LossesTimesTheirProbabilityAreLibTorchs) {
+  const Tensor target = labels(40, 50), weight = weights(40).to(at::kDouble);
+  const Op expected = [&](const auto& in) {
+    const Tensor log_p = at::linear(in[0], in[1]).log_softmax(1).gather(1, target.clamp_min(0).unsqueeze(1)).squeeze(1);
+    return (-log_p.detach().exp() * log_p * weight).masked_fill(target == kIgnoreIndex, 0).sum();
+  };
+  const std::vector<Tensor> in{sample({40, 6}), sample({50, 6}, at::kDouble, 2)};
+  const Result made = value_and_gradients(fast_cross(40, 50, {.by_probability = true}), in),
+               known = value_and_gradients(expected, in);
+  expect_close(made.value, known.value, 1e-12, "loss");
+  for (int i = 0; i < 2; ++i) expect_close(made.gradients[i], known.gradients[i], 1e-12, "gradient");
 }
 TEST(CrossEntropy, NoLabelGivesZeroAndZeroGradients) {
   const Tensor none = at::full({4}, kIgnoreIndex, at::kLong);

@@ -104,7 +104,7 @@ TEST_F(MetaRun, GoesThroughAllOptimizersAndObjectives) {
       plan(recipe({{"objective", "{type: dpo}"}, {"data.train", (folder_ / "pairs.jsonl").string()}}));
   EXPECT_EQ(dpo.unknown, "");
   EXPECT_NEAR(static_cast<double>(dpo.other_models) / static_cast<double>(dpo.weights), 1, 0.01);
-  for (const char* type : {"orpo", "cpo", "reward"})
+  for (const char* type : {"orpo", "cpo", "kto", "reward"})
     EXPECT_EQ(plan(recipe({{"objective", type}, {"data.train", (folder_ / "pairs.jsonl").string()}})).unknown, "");
   const std::string stream = "[{stream: true, path: " + (folder_ / "pairs.jsonl").string() + "}]";
   const training::MemoryPlan read =

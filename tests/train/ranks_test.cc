@@ -155,6 +155,11 @@ TEST_F(Ranks, PairsAndAdaptersLearnTheSame) {
   test::Overrides orpo = pairs;
   orpo.emplace_back("objective", "orpo");
   check(orpo);
+  test::Overrides judged = pairs;
+  judged.insert(judged.end(), {{"objective", "kto"},
+                               {"data.train", test::golden("train/kto/answers.jsonl").string()},
+                               {"trainer.neftune_noise_alpha", "5"}});
+  check(judged);
   test::Overrides reward = pairs;
   reward.emplace_back("objective", "{type: reward, center_rewards_coefficient: 0.1}");
   check(reward);

@@ -89,6 +89,29 @@ TEST_F(Together, AReferenceIsSharedOut) {
     }
 }
 
+// Passes that only tell how far the model is from its reference are made together, too; what is below an adapter is
+// whole on each rank, and asked alone.
+TEST_F(Together, JudgedAnswersAreLearntOnShares) {
+  const std::string base = test::golden("train/dpo").string();
+  for (const char* adapter : {"", "{type: lora, rank: 4}"}) {
+    SCOPED_TRACE(adapter);
+    test::Overrides judged{{"data.train", test::golden("train/kto/answers.jsonl").string()},
+                           {"data.max_length", "256"},
+                           {"model", base},
+                           {"tokenizer", "bytes"},
+                           {"objective", "{type: kto, beta: 0.5}"},
+                           {"optimizer.learning_rate", "1e-2"},
+                           {"trainer.eval_batch_size", "3"},
+                           {"trainer.eval_every", "3"}};
+    if (*adapter) judged.emplace_back("adapter", adapter);
+    const std::string name = *adapter ? "lora" : "whole";
+    run(1, name + "1", judged);
+    judged.emplace_back("parallel.fsdp", "-1");
+    run(4, name + "4", judged);
+    expect_close(in(name + "1"), in(name + "4"), 1e-11);
+  }
+}
+
 TEST_F(Together, AShareOfSomeRanksIsRefused) {
   EXPECT_NE(
       fails(2, {{"parallel.fsdp", "3"}}, ErrorKind::config).find("parallel.fsdp: got 3, expected 1, or all ranks: 2"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# Golden files of BERT with a classification head: golden_bert.py -> tests/golden/classifiers/<name>/ (development time
-# only).
+# Golden files of BERT and RoBERTa with a classification head: golden_bert.py -> tests/golden/classifiers/<name>/
+# (development time only).
 #
 # Each folder is a complete HF folder plus golden.safetensors: pairs of different lengths and what transformers computes
 # from them. bert-base holds the weights of `bert` below its head, as BertModel saves them: without a prefix. Seconds for
@@ -33,12 +33,19 @@ CASES = {
         "pad_token_id": 5,
     },
     "bert-relu": {**BODY, "num_labels": 4, "hidden_act": "relu", "num_hidden_layers": 1, "type_vocab_size": 1},
+    "roberta": {**BODY, "num_labels": 3, "type_vocab_size": 1, "layer_norm_eps": 1e-5},
+    "xlm-roberta": {**BODY, "num_labels": 4, "pad_token_id": 5, "hidden_act": "gelu_new"},
 }
 
 
-def random_model(options, seed):
-    config = hf.BertConfig(**options)
-    model = hf.BertForSequenceClassification._from_config(config, attn_implementation=common.ATTENTION)
+def config_of(name, options):
+    kinds = {"roberta": hf.RobertaConfig, "xlm": hf.XLMRobertaConfig}
+    return kinds.get(name.split("-")[0], hf.BertConfig)(**options)
+
+
+
+def random_model(config, seed):
+    model = hf.AutoModelForSequenceClassification.from_config(config, attn_implementation=common.ATTENTION)
     is_norm = lambda name: name.endswith("LayerNorm.weight")
     return fill(model, seed, lambda name: "embeddings.weight" in name, is_norm)
 
@@ -63,14 +70,15 @@ def load(folder):
 
 def make(name, options, seed):
     folder = common.ROOT / "classifiers" / name
-    save_anew(folder, random_model(options, seed))
-    batch = batch_of(hf.BertConfig(**options), seed)
+    config = config_of(name, options)
+    save_anew(folder, random_model(config, seed))
+    batch = batch_of(config, seed)
 
     def more(model, output):
         with torch.no_grad():
-            below = model.bert(**{key: batch[key] for key in ("input_ids", "attention_mask", "token_type_ids")})
+            below = model.base_model(**{key: batch[key] for key in ("input_ids", "attention_mask", "token_type_ids")})
         hidden = below.last_hidden_state * batch["attention_mask"].unsqueeze(-1)
-        return {"hidden": hidden, "pooled": below.pooler_output, "logits": output.logits}
+        return {"hidden": hidden, "logits": output.logits}
 
     model, _ = write_golden(folder, seed, batch, "golden_bert.py", load, {}, more=more)
     if name == "bert":

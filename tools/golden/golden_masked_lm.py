@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# Golden files of BERT with a head for masked tokens: golden_masked_lm.py -> tests/golden/masked/<name>/ (development
-# time only).
+# Golden files of BERT and RoBERTa with a head for masked tokens: golden_masked_lm.py -> tests/golden/masked/<name>/
+# (development time only).
 #
 # Each folder is a complete HF folder plus golden.safetensors: texts with some tokens to be said, and what transformers
 # computes from them. Seconds for all; the same bytes every time on the same versions.
@@ -8,18 +8,19 @@ import torch
 import transformers as hf
 
 import golden_common as common
-from golden_bert import BODY, CASES as BERT
+from golden_bert import BODY, CASES as BERT, config_of
 from golden_model import fill, save_anew, write_golden
 
 CASES = {
     "bert": BODY,
     "bert-odd": {key: value for key, value in BERT["bert-odd"].items() if "label" not in key},
+    "roberta": {**BODY, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "hidden_act": "gelu_new"},
 }
 
 
-def random_model(options, seed):
-    model = hf.BertForMaskedLM._from_config(hf.BertConfig(**options), attn_implementation=common.ATTENTION)
-    is_norm = lambda name: name.endswith("LayerNorm.weight")
+def random_model(config, seed):
+    model = hf.AutoModelForMaskedLM.from_config(config, attn_implementation=common.ATTENTION)
+    is_norm = lambda name: name.lower().replace("_", "").endswith("layernorm.weight")
     return fill(model, seed, lambda name: "embeddings.weight" in name, is_norm, 0.4)
 
 
@@ -45,7 +46,7 @@ def load(folder):
 if __name__ == "__main__":
     for number, (name, options) in enumerate(CASES.items()):
         folder = common.ROOT / "masked" / name
-        save_anew(folder, random_model(options, 5200 + number))
+        config = config_of(name, options)
+        save_anew(folder, random_model(config, 5200 + number))
         (folder / "model.safetensors").chmod(0o644)
-        write_golden(folder, 5200 + number, batch_of(hf.BertConfig(**options), 5200 + number), "golden_masked_lm.py",
-                     load, {})
+        write_golden(folder, 5200 + number, batch_of(config, 5200 + number), "golden_masked_lm.py", load, {})

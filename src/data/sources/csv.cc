@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "data/asked.h"
 #include "data/fields.h"
+#include "data/judged.h"
 #include "data/labelled.h"
 #include "data/preference.h"
 #include "hone/registry.h"
@@ -68,7 +69,12 @@ class Csv : public Source {
     record.line = rows_.line();
     record.unread = std::exchange(unread_, {});
     const auto take = [&](std::ptrdiff_t column) { return std::move(cells[static_cast<std::size_t>(column)]); };
-    if (label_ >= 0) {
+    if (label_ >= 0 && fields_.records() == RecordKind::judged) {
+      const data::Place place{path_, record.line};
+      const auto label = static_cast<std::size_t>(label_);
+      const bool desirable = data::judgement_of(cells[label], names_[label], place);
+      record.content = data::judged(PromptRecord{take(prompt_), take(completion_)}, desirable, place);
+    } else if (label_ >= 0) {
       const auto label = static_cast<std::size_t>(label_);
       LabelledRecord one;
       one.label = data::label_of(cells[label], names_[label], {path_, record.line});

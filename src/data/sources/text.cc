@@ -43,11 +43,15 @@ class Text final : public Source {
 
  private:
   static const char* has(RecordKind records) {
-    return records == RecordKind::labelled ? "labels" : records == RecordKind::asked ? "prompts" : "preferences";
+    return records == RecordKind::labelled ? "labels"
+           : records == RecordKind::asked  ? "prompts"
+           : records == RecordKind::judged ? "judgements"
+                                           : "preferences";
   }
   static const char* needs(RecordKind records) {
     return records == RecordKind::labelled ? "text and label"
            : records == RecordKind::asked  ? "a prompt"
+           : records == RecordKind::judged ? "prompt, completion and label"
                                            : "prompt, chosen and rejected";
   }
   void check(const std::string& text) const {

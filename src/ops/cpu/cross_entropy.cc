@@ -24,14 +24,15 @@ void describe(const T* x, std::int64_t vocab, Wide<T> most, Wide<T> total, Wide<
 }
 
 // weight * ((1 - s) (lse - x_label) + s (lse - mean x) + z lse^2); d/dx_i = weight * (p_i (1 + 2 z lse) - s / V - (1 -
-// s) [i = label]).
+// s) [i = label]). by_probability: the weight is the given one times p_label.
 template <class T>
-Wide<T> run_row(T* x, std::int64_t label, Wide<T> weight, const CrossEntropyArgs<T>& a, Wide<T>* statistics) {
+Wide<T> run_row(T* x, std::int64_t label, Wide<T> given, const CrossEntropyArgs<T>& a, Wide<T>* statistics) {
   using W = Wide<T>;
   const std::int64_t vocab = a.vocab;
   const W most = max_over<W>(vocab, [&](std::int64_t i, auto part) { return load(x + i, part); });
   const W total = sum_over<W>(vocab, [&](std::int64_t i, auto part) { return exp_of(load(x + i, part) - most); });
   const W lse = most + std::log(total), at_label = load_one(x + label);
+  const W label_p = exp_of(all(at_label - most))[0], weight = a.by_probability ? given * label_p / total : given;
   W loss = (W(1) - a.smoothing) * (lse - at_label) + a.z_loss * lse * lse;
   if (a.smoothing != W(0)) {
     const W sum = sum_over<W>(vocab, [&](std::int64_t i, auto part) { return load(x + i, part); });
@@ -43,7 +44,6 @@ Wide<T> run_row(T* x, std::int64_t label, Wide<T> weight, const CrossEntropyArgs
             less = weight * a.smoothing / static_cast<W>(vocab);
     each_vector<W>(
         vocab, [&](std::int64_t i, auto part) { store(x + i, exp_of(load(x + i, part) - most) * scale - less, part); });
-    const W label_p = exp_of(all(at_label - most))[0];
     store_one(x + label, label_p * scale - less - weight * (W(1) - a.smoothing));
   }
   return weight * loss;

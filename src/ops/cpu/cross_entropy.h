@@ -12,6 +12,7 @@ struct CrossEntropyArgs {
   const Wide<T>* weight = nullptr;       // [rows]
   std::int64_t rows = 0, vocab = 0;
   Wide<T> smoothing = 0, z_loss = 0;
+  bool by_probability = false;
   bool gradient = false;
   Wide<T>* losses = nullptr;      // [rows]: weight * loss
   Wide<T>* statistics = nullptr;  // [rows, 4] as ops/backend.h has them; null: not wanted

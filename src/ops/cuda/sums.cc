@@ -60,7 +60,7 @@ void loss(at::Tensor& logits_CV, const LossTargets& targets, bool gradient, cons
   const Grid grid{.x = logits_CV.size(0),
                   .threads = threads_for(vocab / values_at_once(logits_CV, wide), kLossThreads)};
   launch({"loss", "loss"}, logits_CV, grid, logits_CV, labels, weight, losses_C, statistics_C4, vocab,
-         options.label_smoothing, options.z_loss, gradient, wide);
+         options.label_smoothing, options.z_loss, options.by_probability, gradient, wide);
 }
 
 // The answer is the one thing here that the host waits for.

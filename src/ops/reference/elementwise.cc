@@ -7,6 +7,7 @@
 #include "ops/gated.h"
 #include "ops/reference/table.h"
 #include "ops/routed_parts.h"
+#include "tensor/device.h"
 #include "tensor/host.h"
 
 namespace hone::ops::reference_table {
@@ -45,7 +46,7 @@ void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTab
 // Words as int64: ATen has no arithmetic of uint32.
 at::Tensor words_on(const std::vector<std::uint32_t>& words, Range range, at::Device device) {
   const auto begin = words.begin() + range.first;
-  return host::tensor_of(std::vector<std::int64_t>(begin, begin + range.count), {range.count}).to(device);
+  return devices::sent(host::tensor_of(std::vector<std::int64_t>(begin, begin + range.count), {range.count}), device);
 }
 
 // The low 32 bits of x times a number; x is below 2^32, and the halves of the number keep it from overflowing.
@@ -66,16 +67,22 @@ at::Tensor dropout(const at::Tensor& x, double rate, std::uint64_t seed) {
 
 at::Tensor widened(const at::Tensor& x) { return x.to(at::toOpMathType(x.scalar_type())); }
 
-// As keeps() says it.
-at::Tensor kept(const std::vector<std::uint32_t>& row_words, Range rows,
-                const std::vector<std::uint32_t>& column_words, Range columns, double rate, const at::Tensor& like) {
+// As keeps() makes them.
+at::Tensor random_bits(const std::vector<std::uint32_t>& row_words, Range rows,
+                       const std::vector<std::uint32_t>& column_words, Range columns, at::Device device) {
   const auto shifted = [](const at::Tensor& x, int bits) { return x.bitwise_xor(at::bitwise_right_shift(x, bits)); };
-  at::Tensor x = words_on(row_words, rows, like.device())
-                     .unsqueeze(1)
-                     .bitwise_xor(words_on(column_words, columns, like.device()).unsqueeze(0));
+  at::Tensor x =
+      words_on(row_words, rows, device).unsqueeze(1).bitwise_xor(words_on(column_words, columns, device).unsqueeze(0));
   x = times(shifted(x, 16), 0x7feb352d);
   x = times(shifted(x, 15), 0x846ca68b);
-  return at::bitwise_right_shift(shifted(x, 16), 1).ge(dropout_threshold(rate)).to(like.scalar_type());
+  return at::bitwise_right_shift(shifted(x, 16), 1);
+}
+
+at::Tensor kept(const std::vector<std::uint32_t>& row_words, Range rows, const std::vector<std::uint32_t>& column_words,
+                Range columns, double rate, const at::Tensor& like) {
+  return random_bits(row_words, rows, column_words, columns, like.device())
+      .ge(dropout_threshold(rate))
+      .to(like.scalar_type());
 }
 
 Backend::Elementwise elementwise() { return {reference::gated, gated_backward, rotate_into, dropout}; }

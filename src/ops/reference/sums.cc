@@ -31,14 +31,15 @@ void loss(at::Tensor& logits_CV, const LossTargets& targets, bool gradient, cons
   const double smoothing = options.label_smoothing, vocab = static_cast<double>(logits_CV.size(1));
   const at::Tensor logits = logits_CV.to(targets.weight_C.scalar_type()), lse = logits.logsumexp(-1);
   const at::Tensor label_C1 = targets.labels_C.unsqueeze(1), weightless = targets.weight_C.eq(0);
+  const at::Tensor weight_C = reference::token_weights(logits, lse, targets.labels_C, targets.weight_C, options);
   const at::Tensor each_C = reference::token_losses(logits, lse, targets.labels_C, options);
-  losses_C.copy_((each_C * targets.weight_C).masked_fill(weightless, 0));
+  losses_C.copy_((each_C * weight_C).masked_fill(weightless, 0));
   if (statistics_C4.defined()) statistics_C4.copy_(reference::token_statistics(logits, lse, targets.labels_C));
   if (!gradient) return;
   const at::Tensor scale = (1 + 2 * options.z_loss * lse).unsqueeze(1);  // of p, whose sum is one
   at::Tensor d = (logits - lse.unsqueeze(1)).exp() * scale - smoothing / vocab;
   d.scatter_add_(1, label_C1, at::full_like(label_C1, -(1 - smoothing), d.options()));
-  logits_CV.copy_((d * targets.weight_C.unsqueeze(1)).masked_fill(weightless.unsqueeze(1), 0));
+  logits_CV.copy_((d * weight_C.unsqueeze(1)).masked_fill(weightless.unsqueeze(1), 0));
 }
 
 bool all_finite(const at::Tensor& x) { return host::number(at::isfinite(x).all()) != 0; }

@@ -15,11 +15,13 @@ Backend::Routed routed();
 
 at::Tensor widened(const at::Tensor& x);  // in fp32 at least
 
-// Where ops/dropout_words.h keeps numbers of rows and columns [first, first + count), as 0 and 1 in `like`'s type,
-// there.
+// Rows and columns [first, first + count) of what ops/dropout_words.h has words for: the 31 bits of each place, int64;
+// and where it keeps numbers, as 0 and 1 in `like`'s type, there.
 struct Range {
   std::int64_t first = 0, count = 0;
 };
+at::Tensor random_bits(const std::vector<std::uint32_t>& row_words, Range rows,
+                       const std::vector<std::uint32_t>& column_words, Range columns, at::Device device);
 at::Tensor kept(const std::vector<std::uint32_t>& row_words, Range rows,
                 const std::vector<std::uint32_t>& column_words, Range columns, double rate, const at::Tensor& like);
 

@@ -92,6 +92,7 @@ void loss(at::Tensor& logits_CV, const LossTargets& targets, bool gradient, cons
                    .vocab = vocab,
                    .smoothing = static_cast<W>(options.label_smoothing),
                    .z_loss = static_cast<W>(options.z_loss),
+                   .by_probability = options.by_probability,
                    .gradient = gradient,
                    .losses = losses_C.mutable_data_ptr<W>() + first,
                    .statistics = statistics_C4.defined() ? statistics_C4.mutable_data_ptr<W>() + 4 * first : nullptr});

@@ -54,14 +54,14 @@ struct Row {
 };
 
 template <int kCount>
-HONE_DEVICE void write_gradient(const Row& a, Wide lse) {
+HONE_DEVICE void write_gradient(const Row& a, Wide weight, Wide lse) {
   const Wide scale = 1 + 2 * a.z_loss * lse, uniform = a.smoothing / a.vocab;
   for (Int i = threadIdx.x; i < a.vocab / kCount; i += blockDim.x) {
     Pack<Value, kCount> pack = load<kCount>(a.logits, i);
     for (int k = 0; k < kCount; ++k) {
       Wide d = exp_of(widened(pack.at[k]) - lse) * scale - uniform;
       if (i * kCount + k == a.label) d -= 1 - a.smoothing;
-      pack.at[k] = rounded<Value>(a.weight == 0 ? 0 : d * a.weight);
+      pack.at[k] = rounded<Value>(a.weight == 0 ? 0 : d * weight);
     }
     store<kCount>(a.logits, i, pack);
   }
@@ -69,11 +69,12 @@ HONE_DEVICE void write_gradient(const Row& a, Wide lse) {
 
 // loss: null for none; statistics: null, or the row's four.
 template <int kCount>
-HONE_DEVICE void loss_row(const Row& a, Wide* loss, Wide* statistics, bool gradient) {
+HONE_DEVICE void loss_row(const Row& a, Wide* loss, Wide* statistics, bool by_probability, bool gradient) {
   const Wide at_label = widened(a.logits[a.label]);
   Seen seen = seen_of<kCount>(a.logits, a.vocab);
   move_to(seen, over_block(Larger{}, seen.largest));
   const Wide exps = block_sum(seen.exps), relative = log_of(exps), lse = relative + reference_of(seen.largest);
+  const Wide weight = by_probability && a.weight != 0 ? a.weight * exp_of(at_label - lse) : a.weight;
   Wide mean = 0;
   if (a.smoothing != 0 || statistics) mean = block_sum(seen.total) / a.vocab;
   if (statistics) {
@@ -88,16 +89,16 @@ HONE_DEVICE void loss_row(const Row& a, Wide* loss, Wide* statistics, bool gradi
   if (threadIdx.x == 0) {
     Wide made = (1 - a.smoothing) * (lse - at_label) + a.z_loss * lse * lse;
     if (a.smoothing != 0) made += a.smoothing * (lse - mean);
-    *loss = a.weight == 0 ? 0 : made * a.weight;
+    *loss = a.weight == 0 ? 0 : made * weight;
   }
   if (!gradient) return;
   __syncthreads();  // every thread has read the label's logit
-  write_gradient<kCount>(a, lse);
+  write_gradient<kCount>(a, weight, lse);
 }
 
 // Rows lie vocab values apart. A label outside of the vocabulary ends the kernel with an error, unless its weight is 0.
 HONE_KERNEL loss(Value* logits, const Int* labels, const Wide* weights, Wide* losses, Wide* statistics, Int vocab,
-                 double smoothing, double z_loss, int gradient, int wide) {
+                 double smoothing, double z_loss, int by_probability, int gradient, int wide) {
   const Int row = blockIdx.x;
   Row all = {logits + row * vocab,         vocab,
              labels[row],                  weights[row],
@@ -107,6 +108,6 @@ HONE_KERNEL loss(Value* logits, const Int* labels, const Wide* weights, Wide* lo
     all.label = 0;
   }
   Wide* of_row = statistics ? statistics + row * 4 : nullptr;
-  wide ? loss_row<Widest<Value>::kCount>(all, losses + row, of_row, gradient)
-       : loss_row<1>(all, losses + row, of_row, gradient);
+  wide ? loss_row<Widest<Value>::kCount>(all, losses + row, of_row, by_probability, gradient)
+       : loss_row<1>(all, losses + row, of_row, by_probability, gradient);
 }

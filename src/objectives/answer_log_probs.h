@@ -1,0 +1,29 @@
+// How likely whole answers are to a model, of documents that are a prompt and an answer.
+//
+// Letters: N tokens, S documents, P some of them.
+#pragma once
+
+#include <string>
+
+#include "hone/objective.h"
+#include "ops/log_probs.h"
+
+namespace hone::objectives {
+
+// The role of the model that answers are compared with, and where its numbers are found.
+inline constexpr const char *kReference = "reference", *kReferenceLogProbs = "reference_log_probs";
+
+// Sums of the tokens' log-probabilities by document, times their weights, fp64 [S]. A graph through it.
+Tensor of_documents(const ops::TokenLogProbs& tokens, const Batch& batch);
+// The same by a model that is asked for it, without a graph. who: asks.
+Tensor answer_log_probs(const RoleModel& role, const Batch& batch, const std::string& who);
+// How many tokens of each document are learnt, fp64 [S].
+Tensor learnt_tokens(const Batch& batch);
+
+// What TokenLogProbs::statistics_N4 has of each token.
+enum class TokenStatistic { entropy, mean_logit, right };
+// Its mean over the learnt tokens of some documents, as TRL logs it. of_P undefined: of all.
+void add_token_mean(const std::string& name, TokenStatistic which, const ops::TokenLogProbs& tokens,
+                    const Tensor& learnt_S, const Tensor& of_P, const Batch& batch, LossTerms& result);
+
+}  // namespace hone::objectives
