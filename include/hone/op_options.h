@@ -61,8 +61,8 @@ struct CrossEntropyOptions {
   // What the sum of losses will be divided by, a number there: a device makes the gradients for it at once. What comes
   // is looked at all the same. null: it is not known.
   const at::Tensor* divisor = nullptr;
-  const Teacher* teacher =
-      nullptr;  // null: labels alone are learnt. Not with label_smoothing, z_loss or by_probability.
+  // null: labels alone are learnt. Not with label_smoothing, z_loss or by_probability.
+  const Teacher* teacher = nullptr;
 };
 
 }  // namespace ops
