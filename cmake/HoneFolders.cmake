@@ -13,8 +13,8 @@ endfunction()
 
 # hone_precompile(<target> <headers...>): headers that the files of the target begin with, and those of every other that
 # hone_precompiled_by(<other> <target>) names, which is compiled with the same flags. Only headers of other projects:
-# hone's own change. A file names what it uses all the same; HONE_PRECOMPILE=OFF with HONE_UNITY=OFF
-# shows where one does not.
+# hone's own change. A file names what it uses all the same; HONE_PRECOMPILE=OFF with HONE_UNITY=OFF shows where one
+# does not.
 function(hone_precompile target)
   if(HONE_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_precompile_headers(${target} PRIVATE ${ARGN})

@@ -162,10 +162,8 @@ std::unique_ptr<Source> TrainingTexts::open_source(SourceFile& file) {
 bool TrainingTexts::next_record() {
   Record record;
   if (!source_->next(record)) return false;
-  if (const auto* judged = record.as<JudgedRecord>()) {
-    const auto answer = judged->answer;
-    std::visit([&](const auto& one) { record.content = one; }, answer);
-  }
+  if (auto* judged = std::get_if<JudgedRecord>(&record.content))
+    std::visit([&](auto answer) { record.content = std::move(answer); }, std::move(judged->answer));
   unmet_.meet(record.unread, record.renamed);
   const std::string where = fmt::format("{}:{}", paths_[opened_ - 1], record.line);
   if (const auto* text = record.as<TextRecord>()) {

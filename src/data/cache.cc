@@ -90,12 +90,10 @@ void each_document(const TokenStore& store, const Visit& visit) {
 std::string key_of_tokens(const TokenStore& store, const Tokenizer& tokenizer) {
   Hasher hasher;
   hasher.update_field("hone tokens in memory").update_int(kVersion).update_field(tokenizer.fingerprint);
-  each_document(store, [&](std::int64_t doc, const auto& ids, const auto& labels) {
-    hasher.update_int(ids.size()).update_int(static_cast<std::uint64_t>(store.line(doc)));
-    hasher.update(std::as_bytes(std::span(ids))).update(std::as_bytes(std::span(labels)));
-    if (store.is_labelled()) hasher.update_field(store.label_names()[store.label(doc).name]);
-    if (store.is_grouped()) hasher.update_int(static_cast<std::uint64_t>(store.role(doc)));
-  });
+  for (std::int64_t doc = 0; doc < store.docs(); ++doc) {
+    hasher.update_int(store.end(doc) - store.begin(doc)).update_int(static_cast<std::uint64_t>(store.line(doc)));
+    store.add_content(hasher, doc);
+  }
   return hasher.digest128_hex();
 }
 

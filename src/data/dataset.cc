@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <unordered_set>
 
 #include "base/hash.h"
@@ -390,20 +389,14 @@ void add_parts(std::vector<FilePart>& parts, const DataFile& entry, const Tokeni
   }
 }
 
-// All that is learnt of a record: its documents' tokens, targets, roles and labels, hashed to 128 bits.
+// All that is learnt of a record, hashed to 128 bits.
 using Content = std::pair<std::uint64_t, std::uint64_t>;
 Content content_of(const TokenStore& store, const Stretch& record) {
   Hasher hasher;
-  std::vector<std::int64_t> values;
   for (std::int64_t doc = record.doc; doc < store.group_end(record.doc); ++doc) {
-    values.resize(store.end(doc) - store.begin(doc));
-    store.copy_ids(store.begin(doc), store.end(doc), values.data());
-    hasher.update_int(values.size()).update(std::as_bytes(std::span(values)));
-    store.copy_labels(store.begin(doc), store.end(doc), values.data());
-    hasher.update(std::as_bytes(std::span(values))).update_int(static_cast<std::uint64_t>(store.role(doc)));
-    if (!store.is_labelled()) continue;
-    const TokenStore::Label& label = store.label(doc);
-    hasher.update_field(store.label_names()[label.name]).update_int(label.second);
+    hasher.update_int(store.end(doc) - store.begin(doc));
+    store.add_content(hasher, doc);
+    if (store.is_labelled()) hasher.update_int(store.label(doc).second);
   }
   const std::string digits = hasher.digest128_hex();
   return {std::stoull(digits.substr(0, 16), nullptr, 16), std::stoull(digits.substr(16), nullptr, 16)};

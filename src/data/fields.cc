@@ -336,15 +336,11 @@ void FieldMap::refuse_foreign(const std::string& name, const Form& form, const P
   const TrainingField* foreign = find_foreign(name);
   if (!foreign && !is_extra(name)) return;
   const std::string hint = ignore_words(name) + " passes over it";
-  if (records_ == RecordKind::judged && is_of_degrees(name))
-    throw Error(ErrorKind::data, fmt::format("{}: field {}: only whether an answer is desirable is learnt, not by how "
-                                             "much",
-                                             place.text(), hone::quoted(name)))
-        .hint(hint);
-  if (!form.chosen.empty() && is_of_pairs(name))
+  const bool judged = records_ == RecordKind::judged && is_of_degrees(name);
+  if (judged || (!form.chosen.empty() && is_of_pairs(name)))
     throw Error(ErrorKind::data,
-                fmt::format("{}: field {}: only which answer is the better one is learnt, not by how much",
-                            place.text(), hone::quoted(name)))
+                fmt::format("{}: field {}: only {} is learnt, not by how much", place.text(), hone::quoted(name),
+                            judged ? "whether an answer is desirable" : "which answer is the better one"))
         .hint(hint);
   if (records_ == RecordKind::asked && is_answer(name) && !form.answer.empty()) return;
   if (records_ == RecordKind::asked && is_answer(name))

@@ -2,7 +2,10 @@
 #include "data/token_store.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
+
+#include "base/hash.h"
 
 namespace hone::data {
 
@@ -79,6 +82,16 @@ void TokenStore::add_range(std::uint64_t begin, std::uint64_t end) {
     ranges_.set_back(end);  // goes on from the document before
   else
     ranges_.push_back(begin), ranges_.push_back(end);
+}
+
+void TokenStore::add_content(Hasher& hasher, std::int64_t doc) const {
+  std::vector<std::int64_t> values(end(doc) - begin(doc));
+  copy_ids(begin(doc), end(doc), values.data());
+  hasher.update(std::as_bytes(std::span(values)));
+  copy_labels(begin(doc), end(doc), values.data());
+  hasher.update(std::as_bytes(std::span(values)));
+  if (is_labelled()) hasher.update_field(label_names()[label(doc).name]);
+  if (is_grouped()) hasher.update_int(static_cast<std::uint64_t>(role(doc)));
 }
 
 std::int64_t TokenStore::highest_exception() const {

@@ -15,6 +15,10 @@
 #include "data/new_token_file.h"
 #include "hone/data.h"
 
+namespace hone {
+class Hasher;  // base/hash.h
+}
+
 namespace hone::data {
 
 // What a labelled document says besides its tokens.
@@ -94,6 +98,8 @@ class TokenStore {
   // The document behind the last one that belongs with this one.
   std::int64_t group_end(std::int64_t doc) const;
   const std::vector<std::string>& label_names() const { return label_names_; }  // in order of their first document
+  // What is learnt of the document: its ids and labels, its label's name, its role in a group.
+  void add_content(Hasher& hasher, std::int64_t doc) const;
   std::int64_t highest_exception() const;  // the largest label that is not its id; -1: none
 
   std::int32_t id(std::uint64_t position) const {

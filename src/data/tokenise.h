@@ -53,9 +53,8 @@ struct RecordTokens : Tokens {
 // makes of it, nothing added; the assistant's turns are learnt. `loss` chooses otherwise. A text with a label, or two:
 // as the tokenizer puts them together, shortened where they are too long; no token is learnt. A preference pair: two
 // documents, each the prompt with one of the answers, as prompt + completion. A judged answer: one such document, as
-// chosen if it is desirable, else as rejected. What is asked: the prompt as a model
-// reads it that is to go on, and behind it what answers are compared with, whose tokens alone have labels. No ids at
-// all: the record is empty.
+// chosen if it is desirable, else as rejected. What is asked: the prompt as a model reads it that is to go on, and
+// behind it what answers are compared with, whose tokens alone have labels. No ids at all: the record is empty.
 // Throws Error(data) with the place.
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path);
 

@@ -24,9 +24,12 @@ Tensor learnt_tokens(const Batch& batch) {
   return sums_by_document(batch.labels_BT.flatten().ne(-100).to(at::kDouble), batch);
 }
 
-void add_token_mean(const std::string& name, TokenStatistic which, const ops::TokenLogProbs& tokens,
-                    const Tensor& learnt_S, const Tensor& of_P, const Batch& batch, LossTerms& result) {
-  const Tensor sum_S = sums_by_document(tokens.statistics_N4.select(1, static_cast<std::int64_t>(which)), batch);
+Tensor statistic_S(TokenStatistic which, const ops::TokenLogProbs& tokens, const Batch& batch) {
+  return sums_by_document(tokens.statistics_N4.select(1, static_cast<std::int64_t>(which)), batch);
+}
+
+void add_token_mean(const std::string& name, const Tensor& sum_S, const Tensor& learnt_S, const Tensor& of_P,
+                    LossTerms& result) {
   const auto total = [&](const Tensor& of_S) { return of_P.defined() ? of_S.index_select(0, of_P).sum() : of_S.sum(); };
   result.means.push_back({name, total(sum_S), total(learnt_S)});
 }

@@ -20,10 +20,11 @@ Tensor answer_log_probs(const RoleModel& role, const Batch& batch, const std::st
 // How many tokens of each document are learnt, fp64 [S].
 Tensor learnt_tokens(const Batch& batch);
 
-// What TokenLogProbs::statistics_N4 has of each token.
+// What TokenLogProbs::statistics_N4 has of each token, added up by document, fp64 [S].
 enum class TokenStatistic { entropy, mean_logit, right };
+Tensor statistic_S(TokenStatistic which, const ops::TokenLogProbs& tokens, const Batch& batch);
 // Its mean over the learnt tokens of some documents, as TRL logs it. of_P undefined: of all.
-void add_token_mean(const std::string& name, TokenStatistic which, const ops::TokenLogProbs& tokens,
-                    const Tensor& learnt_S, const Tensor& of_P, const Batch& batch, LossTerms& result);
+void add_token_mean(const std::string& name, const Tensor& sum_S, const Tensor& learnt_S, const Tensor& of_P,
+                    LossTerms& result);
 
 }  // namespace hone::objectives

@@ -25,6 +25,7 @@
 #include "objectives/means.h"
 #include "objectives/mismatched.h"
 #include "tensor/host.h"
+#include "tensor/pairs.h"
 
 namespace hone {
 
@@ -42,7 +43,8 @@ inline constexpr auto config::enum_names<objectives::JudgedLoss> =
 namespace hone::objectives {
 namespace {
 
-constexpr const char *kWho = "objective kto", *kDivergence = "kl", *kAnswers = "answers";
+constexpr const char *kWho = "objective kto", *kAskedOf = "objective kto: the reference", *kDivergence = "kl",
+                     *kAnswers = "answers";
 
 class Kto final : public Objective {
  public:
@@ -102,7 +104,7 @@ class Kto final : public Objective {
   }
 
   std::map<std::string, Tensor> document_numbers(const Batch& batch, const Resources& resources) const override {
-    return {{kReferenceLogProbs, answer_log_probs(resources.model(kReference), batch, "objective kto: the reference")}};
+    return {{kReferenceLogProbs, answer_log_probs(resources.model(kReference), batch, kAskedOf)}};
   }
 
   // One estimate for the whole step, however it is cut into micro-batches and ranks.
@@ -133,18 +135,19 @@ class Kto final : public Objective {
     const Tensor log_prob_S = of_documents(tokens, batch), learnt_S = learnt_tokens(batch);
     const Tensor reward_S = config_.beta * (log_prob_S - batch.extra.at(kReferenceLogProbs).to(at::kDouble));
     const Tensor from = config_.beta * divergence_of(batch);
-    const auto [chosen_G, rejected_G] = sides_of(batch);
+    const Tensor chosen_G = documents_with(Role::chosen, batch), rejected_G = documents_with(Role::rejected, batch);
     LossTerms result;
     const Tensor gained = (1 - (reward_S.index_select(0, chosen_G) - from).sigmoid()).sum(),
                  lost = (1 - (from - reward_S.index_select(0, rejected_G)).sigmoid()).sum();
     result.terms.push_back({"loss", config_.desirable_weight * gained + config_.undesirable_weight * lost, kAnswers});
     if (is_seen_from_afar()) add_mean(kDivergence, divergence_of(batch).unsqueeze(0), result);
+    const Tensor logits_S = statistic_S(TokenStatistic::mean_logit, tokens, batch);
     for (const auto& [side, of_G] : {std::pair<std::string, Tensor>{"chosen", chosen_G}, {"rejected", rejected_G}}) {
       add_mean("rewards/" + side, reward_S.detach().index_select(0, of_G), result);
       add_mean("logps/" + side, log_prob_S.detach().index_select(0, of_G), result);
-      add_token_mean("logits/" + side, TokenStatistic::mean_logit, tokens, learnt_S, of_G, batch, result);
+      add_token_mean("logits/" + side, logits_S, learnt_S, of_G, result);
     }
-    add_token_mean("entropy", TokenStatistic::entropy, tokens, learnt_S, {}, batch, result);
+    add_token_mean("entropy", statistic_S(TokenStatistic::entropy, tokens, batch), learnt_S, {}, result);
     return result;
   }
 
@@ -199,9 +202,8 @@ class Kto final : public Objective {
         continue;
       }
       const Batch there = other->to(model.device());
-      const Tensor apart_S =
-          answer_log_probs({model}, there, kWho) -
-          answer_log_probs(context.resources.model(kReference), there, "objective kto: the reference");
+      const Tensor apart_S = answer_log_probs({model}, there, kWho) -
+                             answer_log_probs(context.resources.model(kReference), there, kAskedOf);
       found[kDivergence] += host::number(apart_S.sum());
       found[kAnswers] += static_cast<double>(there.docs.size());
     }
@@ -229,17 +231,6 @@ class Kto final : public Objective {
     if (found != batch.extra.end()) return found->second;
     HONE_ASSERT(!is_seen_from_afar() || batch.ids_BT.is_meta());
     return at::zeros({}, batch.ids_BT.options().dtype(at::kDouble));
-  }
-
-  // Numbers of the desirable documents and of the others.
-  static std::pair<Tensor, Tensor> sides_of(const Batch& batch) {
-    std::vector<std::int64_t> chosen, rejected;
-    for (std::size_t i = 0; i < batch.docs.size(); ++i)
-      (batch.docs[i].role == Role::chosen ? chosen : rejected).push_back(static_cast<std::int64_t>(i));
-    const auto there = [&](const std::vector<std::int64_t>& numbers) {
-      return host::tensor_of(numbers, {std::ssize(numbers)}).to(batch.ids_BT.device(), /*non_blocking=*/true);
-    };
-    return {there(chosen), there(rejected)};
   }
 
   Config config_;

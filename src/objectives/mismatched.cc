@@ -3,36 +3,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <span>
-
-#include "tensor/host.h"
 
 namespace hone::objectives {
 namespace {
-
-struct Parts {
-  std::vector<std::int64_t> prompt = {};
-  AnswerTokens answer = {};
-};
-
-// The documents of a batch. A prompt ends with the token whose target is the first that is learnt.
-std::vector<Parts> parts_of(const Batch& batch) {
-  const Tensor all_ids = host::read(batch.ids_BT), all_targets = host::read(batch.labels_BT);
-  std::vector<Parts> parts;
-  for (const Doc& doc : batch.docs) {
-    const auto begin = static_cast<std::size_t>(doc.row * batch.length() + doc.begin);
-    const auto of = [&](const Tensor& values) {
-      return host::values<std::int64_t>(values).subspan(begin, static_cast<std::size_t>(doc.end - doc.begin));
-    };
-    const auto ids = of(all_ids), targets = of(all_targets);
-    const auto first = std::find_if(targets.begin(), targets.end(), [](std::int64_t target) { return target != -100; });
-    const auto last_of_prompt = std::min(first - targets.begin(), std::ssize(ids) - 1);
-    parts.push_back(
-        {{ids.begin(), ids.begin() + last_of_prompt + 1},
-         {{ids.begin() + last_of_prompt + 1, ids.end()}, {targets.begin() + last_of_prompt, targets.end()}}});
-  }
-  return parts;
-}
 
 HostDoc joined(const std::vector<std::int64_t>& prompt, const AnswerTokens& answer, std::int64_t group,
                std::size_t most) {
@@ -49,7 +22,7 @@ HostDoc joined(const std::vector<std::int64_t>& prompt, const AnswerTokens& answ
 
 }  // namespace
 
-AnswerTokens last_answer(const Batch& batch) { return parts_of(batch).back().answer; }
+AnswerTokens last_answer(const Batch& batch) { return PartedDocuments(batch).of(batch.docs.size() - 1).answer; }
 
 std::string to_text(const std::vector<AnswerTokens>& answers) {
   nlohmann::json all = nlohmann::json::array();
@@ -71,11 +44,12 @@ bool has_several_groups(const Batch& batch) {
 std::optional<Batch> mismatched(const Batch& batch, const std::optional<AnswerTokens>& before, std::int64_t most) {
   HostRow row;
   std::optional<AnswerTokens> other = before, last;  // of the group before this one; of this one so far
-  std::vector<Parts> parts = parts_of(batch);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
+  const PartedDocuments documents(batch);
+  for (std::size_t i = 0; i < batch.docs.size(); ++i) {
+    DocumentParts parts = documents.of(i);
     if (i > 0 && batch.docs[i].group != batch.docs[i - 1].group) other = std::move(last);
-    if (other) row.push_back(joined(parts[i].prompt, *other, std::ssize(row), static_cast<std::size_t>(most)));
-    last = std::move(parts[i].answer);
+    if (other) row.push_back(joined(parts.prompt, *other, std::ssize(row), static_cast<std::size_t>(most)));
+    last = std::move(parts.answer);
   }
   if (row.empty()) return std::nullopt;
   return to_batch(pad({std::move(row)}, /*pad_id=*/0));

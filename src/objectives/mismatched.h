@@ -7,13 +7,10 @@
 #include <vector>
 
 #include "hone/batch.h"
+#include "objectives/document_parts.h"
 
 namespace hone::objectives {
 
-// A document from its first learnt token on; targets begin with that one, which is the target of the token before.
-struct AnswerTokens {
-  std::vector<std::int64_t> ids = {}, targets = {};
-};
 // Of the last document of a batch.
 AnswerTokens last_answer(const Batch& batch);
 

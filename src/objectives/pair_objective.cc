@@ -91,13 +91,12 @@ LossTerms PairObjective::loss(const Model& model, const Output& output, const Ba
   add_mean("rewards/margins", chosen_P - rejected_P, result);
   const Tensor shown_S = log_prob_S.detach();
   add_mean_of_sides("logps", settings_.per_token ? shown_S / tokens_S.clamp_min(1) : shown_S, pairs, result);
-  const auto add_tokens = [&](const char* name, TokenStatistic which, const Tensor& of_P) {
-    add_token_mean(name, which, tokens, tokens_S, of_P, batch, result);
-  };
-  add_tokens("entropy", TokenStatistic::entropy, {});
-  add_tokens("logits/chosen", TokenStatistic::mean_logit, pairs.chosen_P);
-  add_tokens("logits/rejected", TokenStatistic::mean_logit, pairs.rejected_P);
-  add_tokens("mean_token_accuracy", TokenStatistic::right, pairs.chosen_P);
+  const auto sums_of = [&](TokenStatistic which) { return statistic_S(which, tokens, batch); };
+  const Tensor logits_S = sums_of(TokenStatistic::mean_logit);
+  add_token_mean("entropy", sums_of(TokenStatistic::entropy), tokens_S, {}, result);
+  add_token_mean("logits/chosen", logits_S, tokens_S, pairs.chosen_P, result);
+  add_token_mean("logits/rejected", logits_S, tokens_S, pairs.rejected_P, result);
+  add_token_mean("mean_token_accuracy", sums_of(TokenStatistic::right), tokens_S, pairs.chosen_P, result);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "data/choose_template.h"
 #include "hone/random.h"
 #include "hone/world.h"
+#include "objectives/document_parts.h"
 #include "tensor/host.h"
 
 namespace hone::objectives {
@@ -44,21 +45,13 @@ HostDoc document_of(const Asked& asked, const Answer& answer, std::int64_t group
 }  // namespace
 
 std::vector<Asked> asked_by(const Batch& batch, const Tokenizer& tokenizer) {
-  const Tensor ids = host::read(batch.ids_BT), labels = host::read(batch.labels_BT);
+  const PartedDocuments documents(batch);
   std::vector<Asked> all;
-  for (const Doc& doc : batch.docs) {
-    const auto begin = static_cast<std::size_t>(doc.row * batch.length() + doc.begin);
-    const auto of = [&](const Tensor& values) {
-      return host::values<std::int64_t>(values).subspan(begin, static_cast<std::size_t>(doc.end - doc.begin));
-    };
-    const auto has_label = [](std::int64_t label) { return label != kNoLabel; };
-    const auto tokens = of(ids), targets = of(labels);
-    const auto first = std::find_if(targets.begin(), targets.end(), has_label);
-    const auto prompt = first == targets.end() ? tokens.size() : static_cast<std::size_t>(first - targets.begin()) + 1;
-    Asked one{{tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(prompt)}, "", doc.record};
-    if (first != targets.end())
-      one.reference =
-          trim(tokenizer.decode({tokens.begin() + static_cast<std::ptrdiff_t>(prompt), tokens.end()}, false));
+  for (std::size_t i = 0; i < batch.docs.size(); ++i) {
+    const auto [prompt, answer] = documents.of(i);
+    Asked one{{prompt.begin(), prompt.end()}, "", batch.docs[i].record};
+    if (!answer.ids.empty())
+      one.reference = trim(tokenizer.decode({answer.ids.begin(), answer.ids.end()}, /*skip_special=*/false));
     all.push_back(std::move(one));
   }
   return all;

@@ -24,6 +24,13 @@ std::int64_t count_pairs(const Batch& batch) {
   return std::count_if(batch.docs.begin(), batch.docs.end(), [](const Doc& doc) { return doc.role == Role::chosen; });
 }
 
+Tensor documents_with(Role role, const Batch& batch) {
+  std::vector<std::int64_t> numbers;
+  for (std::size_t i = 0; i < batch.docs.size(); ++i)
+    if (batch.docs[i].role == role) numbers.push_back(static_cast<std::int64_t>(i));
+  return on_device_of(numbers, batch);
+}
+
 Pairs pairs_of(const Batch& batch) {
   std::map<std::int32_t, std::map<Role, std::int64_t>> groups;
   for (std::size_t i = 0; i < batch.docs.size(); ++i)

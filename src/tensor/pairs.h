@@ -19,4 +19,6 @@ struct Pairs {
 Pairs pairs_of(const Batch& batch);  // Error(data): a document that is not one of a pair
 std::int64_t count_pairs(const Batch& batch);
 
+Tensor documents_with(Role role, const Batch& batch);  // the numbers of those in Batch::docs, int64, on its device
+
 }  // namespace hone

@@ -108,6 +108,15 @@ void check_trackers(const Recipe& recipe, Problems& problems) {
   }
 }
 
+void check_delay(const TrainerSection& trainer, Problems& problems) {
+  const auto& own = trainer.eval_sets;
+  const bool some =
+      trainer.eval_every > 0 || trainer.eval_every_epochs > 0 ||
+      std::any_of(own.begin(), own.end(), [](const auto& set) { return set.second.every.value_or(0) > 0; });
+  problems.require(some || trainer.eval_delay == 0, "trainer.eval_delay",
+                   "nothing is evaluated but at the end; trainer.eval_every says how often");
+}
+
 void check_evaluation(const Recipe& recipe, Problems& problems) {
   for (const auto& [name, files] : recipe.data.eval.files)
     for (std::size_t i = 0; i < files.size(); ++i)
@@ -125,14 +134,7 @@ void check_evaluation(const Recipe& recipe, Problems& problems) {
       problems.add("trainer.eval_sets." + name,
                    sets.empty() ? kNoData : fmt::format("no such evaluation set; expected one of {}", join(sets, ", ")),
                    nearest(name, sets));
-  const auto& own = recipe.trainer.eval_sets;
-  const bool some =
-      recipe.trainer.eval_every > 0 || recipe.trainer.eval_every_epochs > 0 ||
-      std::any_of(own.begin(), own.end(), [](const auto& set) { return set.second.every.value_or(0) > 0; });
-  if (!sets.empty())
-    problems.require(some || recipe.trainer.eval_delay == 0, "trainer.eval_delay",
-                     "nothing is evaluated but at the end; trainer.eval_every says how often");
-  if (!sets.empty()) return;
+  if (!sets.empty()) return check_delay(recipe.trainer, problems);
   problems.require(!recipe.trainer.max_eval_batches, "trainer.max_eval_batches", kNoData);
   problems.require(recipe.trainer.eval_every == 0, "trainer.eval_every", kNoData);
   problems.require(recipe.trainer.eval_every_epochs == 0, "trainer.eval_every_epochs", kNoData);
@@ -167,10 +169,10 @@ void check_answers(const Recipe& recipe, Problems& problems) {
                    "data.overlong", who + ": a part of a prompt asks something else; expected drop or error");
   if (needs.records != RecordKind::asked) return;
   problems.require(!recipe.data.loss, "data.loss", who + ": what is learnt is the model's own answers");
-  problems.require(recipe.trainer.fp8 == Float8::off, "trainer.fp8",
-                   who + ": answers would be likelier or less when they are learnt than when they were given");
-  problems.require(recipe.trainer.neftune_noise_alpha == 0, "trainer.neftune_noise_alpha",
-                   who + ": answers would be likelier or less when they are learnt than when they were given");
+  const std::string otherwise =
+      who + ": answers would be likelier or less when they are learnt than when they were given";
+  problems.require(recipe.trainer.fp8 == Float8::off, "trainer.fp8", otherwise);
+  problems.require(recipe.trainer.neftune_noise_alpha == 0, "trainer.neftune_noise_alpha", otherwise);
   problems.require(recipe.data.append_eos, "data.append_eos", who + ": nothing is put behind a prompt");
 }
 

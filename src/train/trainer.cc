@@ -310,13 +310,12 @@ void Trainer::plan_evaluation(bool all) {
   const bool epoch_due = epochs > 0 && epoch_begun_at(state_.step, epochs);
   const std::vector<EvalSet>& sets = parts_.inputs.evals;
   state_.sets_due.clear();
-  const bool early = !all && state_.step < trainer.eval_delay;
+  const bool early = state_.step < trainer.eval_delay;
   for (const EvalSet& set : sets) {
-    if (early) break;
     const auto own = trainer.eval_sets.find(set.name);
     const bool has_own = own != trainer.eval_sets.end() && own->second.every;
-    if (all || (has_own ? due(*own->second.every) : due(trainer.eval_every) || epoch_due))
-      state_.sets_due.push_back(set.name);
+    const bool now = has_own ? due(*own->second.every) : due(trainer.eval_every) || epoch_due;
+    if (all || (now && !early)) state_.sets_due.push_back(set.name);
   }
   state_.evaluation_due = !state_.sets_due.empty();
   if (state_.sets_due.size() == sets.size()) state_.sets_due.clear();
