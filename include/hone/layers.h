@@ -131,18 +131,6 @@ class HONE_API LayerNorm final : public Norm {
   double eps_;
 };
 
-// sigmoid(gate) * (x - mean) / sqrt(variance + eps) * weight, where mean and variance are those of a token's head.
-class HONE_API GatedHeadNorm final : public Module {
- public:
-  GatedHeadNorm(std::int64_t heads, std::int64_t head_size, double eps);
-  Tensor operator()(const Tensor& x_NHK, const Tensor& gate) const;  // gate and result [..., H K]
-
-  Weight& weight;  // [H K]
-
- private:
-  double eps_;
-};
-
 // x W^T + b; weight [out, in].
 class HONE_API Linear final : public Module {
  public:
@@ -262,12 +250,6 @@ HONE_API Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v
 // The same of heads that are yet to be rotated: ops::rope(q, rope), ops::rope(k, rope).
 HONE_API Tensor attend_rotated(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
                                const ops::RopeTable& rope, Pass& pass, ops::AttentionOptions options);
-
-// What a matrix memory (mLSTM; Beck et al., 2024, arXiv:2405.04517) gives for the pass's tokens; in generation it
-// begins with what the cache holds of their documents. input_NH, forget_NH: gates before their e^x and sigmoid, fp32
-// (fp64). Keys are as large as queries, values may be larger; V: their size.
-HONE_API Tensor mlstm(const Tensor& q_NHK, const Tensor& k_NHK, const Tensor& v_NHV, const Tensor& input_NH,
-                      const Tensor& forget_NH, double eps, Pass& pass);
 
 // In training only; which numbers is a function of the pass's seed, the layer and the place in it, so that a block
 // that is computed again drops the same.

@@ -126,10 +126,12 @@ struct AttentionLayer {
   bool causal = true;
 };
 
-// One layer's memory instead of attention: per head a matrix that tokens are added to and read from (nn::mlstm). Its
-// size does not depend on how many tokens there are.
+// One layer's memory instead of attention: per head a matrix that tokens are added to and read from (nn::mlstm,
+// nn::gated_delta). Its size does not depend on how many tokens there are.
 struct MemoryLayer {
   std::int64_t heads = 0, key_size = 0, value_size = 0;  // heads 0: there is none
+  std::int64_t products = 2;             // that a token makes with the matrix
+  std::int64_t convolved = 0, taps = 0;  // channels that a convolution over so many tokens reads before it
 };
 
 // Plug-in (src/models).

@@ -14,8 +14,10 @@
 #include "hone/safetensors.h"
 #include "hub/adapter_config.h"
 #include "hub/copy_weights.h"
+#include "hub/model_tensors.h"
 #include "hub/quantized_files.h"
 #include "hub/save.h"
+#include "hub/tensor_names.h"
 #include "hub/tied_head.h"
 #include "io/json.h"
 #include "nn/freeze.h"
@@ -70,12 +72,12 @@ std::string main_dtype(const hub::CopiedWeights& copied) {
 void check_model(const fs::path& folder) {
   const std::string file = (folder / "config.json").string();
   const std::unique_ptr<Model> model = build_model(config::read_file(file), file);
-  const SafetensorsSet weights(folder);
-  const hub::QuantizedFiles quantized(weights);
+  const hub::ModelTensors tensors(folder);
+  const hub::QuantizedFiles quantized(tensors.all());
   model->each_weight([&](const std::string& name, const Weight& weight) {
-    const auto found = weights.tensors().find(name);
+    const auto found = tensors.all().find(name);
     // Files may name weights otherwise, and leave out what is tied: load_weights() knows, here shapes must agree.
-    if (found == weights.tensors().end()) return;
+    if (found == tensors.all().end()) return;
     const auto shape = quantized.shape(name).value_or(found->second.tensor->shape);
     if (shape == weight.shape() && quantized.as(name)) quantized.read(name, shape);  // its numbers, too
     if (shape != weight.shape())
@@ -113,8 +115,8 @@ ToQuantize to_quantize(const fs::path& folder, const Quantization& how) {
   const std::unique_ptr<Model> model = build_model(config::read_file(file), file);
   nn::freeze(*model);
   choose_quantized(*model, how, folder);
-  const SafetensorsSet files(folder);
-  const hub::TensorNames names(*model, files.tensors(), FreshWeights{.any = true});
+  const hub::ModelTensors tensors(folder);
+  const hub::TensorNames names(*model, tensors.all(), FreshWeights{.any = true});
   ToQuantize made;
   std::int64_t experts = 0;
   model->each_weight([&](const std::string& name, const Weight& weight) {
@@ -123,7 +125,7 @@ ToQuantize to_quantize(const fs::path& folder, const Quantization& how) {
     if (name.find(".experts.") != std::string::npos)
       ++experts;
     else
-      made.tensors[tensor->first] = weight.held_as();
+      made.tensors[tensor->second.tensor->name] = weight.held_as();
   });
   if (made.tensors.empty()) throw Error(ErrorKind::config, folder.string() + ": has no weight to quantize but experts");
   if (experts > 0)
@@ -134,6 +136,7 @@ ToQuantize to_quantize(const fs::path& folder, const Quantization& how) {
   if (model->causal_lm()) made.others.push_back(hub::kHeadModule);
   if (const MaskedLm* lm = model->masked_lm()) made.others.push_back(lm->mask_head_names().decoder);
   constexpr std::string_view kWeight = ".weight";
+  const SafetensorsSet files(folder);
   for (const auto& [name, place] : files.tensors())
     if (name.ends_with(kWeight) && place.tensor->shape.size() == 2 && !made.tensors.contains(name) &&
         name != hub::kHead)
@@ -154,8 +157,10 @@ ordered_json quantization_config(const ToQuantize& quantized, const Quantization
     json["bnb_4bit_quant_type"] = how.type == QuantType::nf4 ? "nf4" : "fp4";
     json["bnb_4bit_use_double_quant"] = how.double_quant;
     json["bnb_4bit_quant_storage"] = "uint8";
-    for (const char* key : {"torch_dtype", "dtype"})
-      if (config.contains(key)) json["bnb_4bit_compute_dtype"] = config[key];
+    const ordered_json half = config.value("text_config", ordered_json::object());
+    for (const ordered_json* said : {&half, &config})
+      for (const char* key : {"torch_dtype", "dtype"})
+        if (said->contains(key)) json["bnb_4bit_compute_dtype"] = (*said)[key];
   }
   return json;
 }

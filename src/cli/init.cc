@@ -79,7 +79,7 @@ class InitModel final : public Command {
     Problems problems;
     config::Node root = config::Node::map();
     config::Node& model = root.at_or_add("model");
-    model = flags_.config.empty() ? config::Node::map() : config::read_file(flags_.config);
+    model = flags_.config.empty() ? config::Node::map() : hub::of_texts(config::read_file(flags_.config));
     for (const auto& [path, value] : call.overrides) {
       if (!path.starts_with("model."))
         problems.add("--" + path, "no such option; expected --model.<key of config.json>");

@@ -9,8 +9,9 @@
 #include "cli/inspect.h"
 #include "cli/recipe.h"
 #include "hone/hub.h"
-#include "hone/safetensors.h"
+#include "hub/model_tensors.h"
 #include "hub/quantized_files.h"
+#include "hub/tensor_names.h"
 #include "hub/tied_head.h"
 #include "nn/flops.h"
 #include "tensor/dtype.h"
@@ -34,13 +35,14 @@ ordered_json tokenizer_report(const Tokenizer& tokenizer) {
 }
 
 // As they lie in the files; of a weight that is in none, as one that is tied under another name, nothing is said.
-ordered_json weights_report(Model& model, const SafetensorsSet& set) {
+ordered_json weights_report(Model& model, const hub::ModelTensors& tensors) {
   ordered_json rows = ordered_json::array();
-  const hub::QuantizedFiles quantized(set);
+  const hub::QuantizedFiles quantized(tensors.all());
+  const hub::TensorNames names(model, quantized.weights(), FreshWeights{.any = true});
   model.each_weight([&](const std::string& name, Weight& weight) {
     ordered_json row = {{"name", name}, {"shape", weight.shape()}};
-    if (const auto found = set.tensors().find(name); found != set.tensors().end()) {
-      const auto held = quantized.as(name);
+    if (const auto* found = names.of(name)) {
+      const auto held = quantized.as(found->first);
       row["dtype"] = held ? hub::name_of(held->type) : found->second.tensor->dtype;
       row["bytes"] = found->second.tensor->bytes();
     }
@@ -57,10 +59,10 @@ ordered_json of_folder(const std::string& where) {
   const auto model =
       build_model(config::read_file((folder / "config.json").string()), (folder / "config.json").string());
   ordered_json files = ordered_json::object();
-  const SafetensorsSet set(folder);
-  hub::check_tied_head(*model, set);
+  const hub::ModelTensors tensors(folder);
+  hub::check_tied_head(*model, tensors.all());
   std::uint64_t bytes = 0;
-  for (const auto& [name, place] : set.tensors()) {
+  for (const auto& [name, place] : tensors.all()) {
     auto& count = files[place.tensor->dtype];
     count = count.is_null() ? 1 : count.get<int>() + 1;
     bytes += place.tensor->bytes();
@@ -72,7 +74,7 @@ ordered_json of_folder(const std::string& where) {
                          {"config", ordered_json::parse(config::to_json(model->hf_config()))}};
   if (fs::exists(folder / "tokenizer.json")) report["tokenizer"] = tokenizer_report(*load_tokenizer(folder.string()));
   report["flops_per_token"] = nn::flops_per_token(*model, {}).forward;
-  report["weights"] = weights_report(*model, set);
+  report["weights"] = weights_report(*model, tensors);
   return report;
 }
 

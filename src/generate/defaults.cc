@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/strings.h"
+#include "config/texts_half.h"
 #include "hone/config_read.h"
 #include "hone/generate.h"
 #include "nn/token_ids.h"
@@ -120,7 +121,7 @@ GenerateConfig of_model_config(const std::string& path, std::int64_t vocab_size)
   GenerateConfig config;
   if (!std::filesystem::exists(path)) return config;
   Problems problems;
-  const config::Node file = config::read_file(path);
+  const config::Node file = config::texts_half(config::read_file(path));
   if (const config::Node* ends = file.find("eos_token_id"))
     config.eos_token_id = nn::read_token_ids(*ends, "eos_token_id", vocab_size, problems);
   problems.raise(path);

@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "config/texts_half.h"
 #include "hone/config_read.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
@@ -137,9 +138,8 @@ const auto& entry_of(const Node& hf_config, const std::string& file) {
   if (hf_config.find("text_config") && hf_config.find("vision_config"))
     throw Error(ErrorKind::config,
                 fmt::format("{}: model_type: {} is a model of texts and images, which hone has not", file, type))
-        .hint(registries().models.find(type + "_text")
-                  ? "hone has its texts' half alone: a folder of type " + type + "_text"
-                  : "hone's models are of texts alone");
+        .hint(
+            "hone's models are of texts alone; where it has the texts' half, as of Gemma 3 and Qwen3.5, it takes that");
   throw Error(ErrorKind::config, fmt::format("{}: model_type: got \"{}\", expected one of {}{}", file, type,
                                              fmt::join(registries().models.names(), ", "),
                                              near.empty() ? "" : "; did you mean " + near + "?"))
@@ -163,7 +163,18 @@ std::set<std::string> names_of(config::AnyOptions& options) {
 
 }  // namespace
 
-std::vector<std::string> hub::keys_without_effect(const Node& hf_config, const std::string& file) {
+Node hub::of_texts(const Node& hf_config) {
+  const auto is_known = [](const Node& node) {
+    const Node* type = node.is_map() ? node.find("model_type") : nullptr;
+    return type && type->kind() == Node::Kind::scalar && registries().models.find(type->text());
+  };
+  if (is_known(hf_config)) return hf_config;
+  Node half = config::texts_half(hf_config);
+  return is_known(half) ? half : hf_config;
+}
+
+std::vector<std::string> hub::keys_without_effect(const Node& given, const std::string& file) {
+  const Node hf_config = of_texts(given);
   std::set<std::string> own = names_of(*entry_of(hf_config, file).options());
   const bool classifies = has_architecture(hf_config, "ForSequenceClassification");
   if (!classifies)
@@ -176,9 +187,10 @@ std::vector<std::string> hub::keys_without_effect(const Node& hf_config, const s
   return keys;
 }
 
-std::unique_ptr<Model> build_model(const Node& hf_config, const std::string& file, const HeadRequest& head) {
-  if (!hf_config.is_map())
+std::unique_ptr<Model> build_model(const Node& given, const std::string& file, const HeadRequest& head) {
+  if (!given.is_map())
     throw Error(ErrorKind::config, fmt::format("{}: expected a model's configuration, a JSON object", file));
+  const Node hf_config = hub::of_texts(given);
   const auto* entry = &entry_of(hf_config, file);
   const auto options = entry->options();
   Problems problems;

@@ -8,7 +8,9 @@
 #include "base/strings.h"
 #include "config/patterns.h"
 #include "hone/hub.h"
+#include "hub/model_tensors.h"
 #include "hub/quantized_files.h"
+#include "hub/tensor_names.h"
 #include "nn/experts.h"
 
 namespace hone {
@@ -33,8 +35,8 @@ std::set<const Weight*> weights_in_blocks(const Model& model) {
 // What the folder's tensors are held as, by the weights that they fill.
 std::map<std::string, QuantizedAs> held_in(Model& model, const std::filesystem::path& folder) {
   if (folder.empty()) return {};
-  const SafetensorsSet files(folder);
-  const hub::QuantizedFiles quantized(files);
+  const hub::ModelTensors tensors(folder);
+  const hub::QuantizedFiles quantized(tensors.all());
   const hub::TensorNames names(model, quantized.weights(), FreshWeights{.any = true});
   std::map<std::string, QuantizedAs> held;
   model.each_weight([&](const std::string& name, Weight&) {

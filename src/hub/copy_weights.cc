@@ -140,7 +140,7 @@ CopiedWeights copy_weights(io::FolderCommit& commit, const std::filesystem::path
     return copier.copied;
   }
   const SafetensorsSet files(folder);
-  const QuantizedFiles quantized(files);
+  const QuantizedFiles quantized(files.tensors());
   add_all(copier, files, quantized, how, type_of(stored_precision(folder)));
   io::ModelSave save;
   save.tensors = copier.specs;

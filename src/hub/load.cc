@@ -14,7 +14,9 @@
 #include "hone/safetensors.h"
 #include "hub/adapter_files.h"
 #include "hub/memory.h"
+#include "hub/model_tensors.h"
 #include "hub/quantized_files.h"
+#include "hub/tensor_names.h"
 #include "hub/tied_head.h"
 #include "nn/freeze.h"
 #include "nn/unpacking.h"
@@ -75,6 +77,11 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
   const Random random(seed, "init/" + name);
   Tensor made = at::empty(weight.shape(), fp32);
   const std::span<float> data = host::mutable_values<float>(made);
+  if (const Init& init = weight.init(); init.kind == Init::Kind::log_uniform) {
+    for (std::size_t i = 0; i < data.size(); ++i)
+      data[i] = static_cast<float>(std::log(init.first + (init.last - init.first) * random.uniform(i)));
+    return made;
+  }
   const float deviation = static_cast<float>(weight.init().std);
   at::parallel_for(0, made.numel(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
     random.fill_normal(data.subspan(begin, end - begin), begin, 0, deviation);
@@ -86,11 +93,11 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
 
 void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes types,
                   const std::optional<FreshWeights>& wanted) {
-  const SafetensorsSet files(folder);
-  const hub::QuantizedFiles quantized(files);
+  const hub::ModelTensors tensors(folder);
+  const hub::QuantizedFiles quantized(tensors.all());
   const hub::TensorNames names(model, quantized.weights(), wanted);
   hub::check_names(names, model, folder);
-  hub::check_tied_head(model, files);
+  hub::check_tied_head(model, tensors.all());
   const bool any = wanted && wanted->any;
   if (any && !names.any_read())
     throw Error(ErrorKind::checkpoint, folder.string() + ": none of its tensors is the model's")
@@ -139,6 +146,8 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
     log::write(level, fmt::format("{}: not read, as {}: {}", folder.string(),
                                   any ? "the model has no such weights" : "they belong to another head",
                                   list_names(names.unused)));
+  if (!tensors.left_out().empty())
+    log::info("{}: not read, as they are not of the texts' half: {}", folder.string(), list_names(tensors.left_out()));
 }
 
 void init_weights(Model& model, std::uint64_t seed, WeightTypes types) {

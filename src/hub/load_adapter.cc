@@ -15,6 +15,7 @@
 #include "hub/adapter_patterns.h"
 #include "hub/expert_stacks.h"
 #include "hub/memory.h"
+#include "hub/model_tensors.h"
 #include "nn/lora.h"
 #include "nn/lora_start.h"
 #include "nn/lora_targets.h"
@@ -119,7 +120,7 @@ class Reader {
     if (!name.starts_with(hub::kPeftPrefix))
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: {}: expected a name that begins with {}", path(), name, hub::kPeftPrefix));
-    name.erase(0, std::string_view(hub::kPeftPrefix).size());
+    name = hub::name_in_half(name.substr(std::string_view(hub::kPeftPrefix).size()));
     const auto ends = [&](std::string_view end) {
       if (!name.ends_with(end)) return false;
       name.erase(name.size() - end.size());

@@ -4,6 +4,7 @@
 #include "hub/more_rows.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <map>

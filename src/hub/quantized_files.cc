@@ -96,8 +96,7 @@ void check(const State& state, const SafetensorsSet::Place& place, const std::ve
 
 }  // namespace
 
-QuantizedFiles::QuantizedFiles(const SafetensorsSet& files) : files_(files) {
-  const Places& all = files.tensors();
+QuantizedFiles::QuantizedFiles(const Places& all) : tensors_(all) {
   for (const auto& [name, place] : all) {
     for (const QuantType type : {QuantType::nf4, QuantType::fp4})
       if (all.contains(state_name(name, type))) held_[name] = {type, all.contains(name + ".nested_absmax")};
@@ -123,10 +122,10 @@ std::optional<QuantizedAs> QuantizedFiles::as(const std::string& tensor) const {
 }
 
 at::Tensor QuantizedFiles::part(const std::string& name, at::ScalarType type, std::int64_t count) const {
-  const auto found = files_.tensors().find(name);
-  if (found == files_.tensors().end())
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end())
     throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: missing, without which quantized weights mean nothing",
-                                                   files_.tensors().begin()->second.file->path().string(), name));
+                                                   tensors_.begin()->second.file->path().string(), name));
   const auto& [file, tensor] = found->second;
   const std::int64_t numel = c10::multiply_integers(tensor->shape);
   if (from_safetensors_name(tensor->dtype) != type || numel != count)
@@ -139,7 +138,7 @@ at::Tensor QuantizedFiles::part(const std::string& name, at::ScalarType type, st
 
 at::Tensor QuantizedFiles::finite_part(const std::string& name, std::int64_t count) const {
   at::Tensor made = part(name, at::kFloat, count);
-  if (!ops::all_finite(made)) throw damaged(files_.tensors().at(name), "a number is infinite or not a number");
+  if (!ops::all_finite(made)) throw damaged(tensors_.at(name), "a number is infinite or not a number");
   return made;
 }
 
@@ -152,7 +151,7 @@ std::shared_ptr<ops::Quantized> QuantizedFiles::read_int8(const std::string& ten
   made->codes = part(tensor, at::kChar, made->numel()).view(shape);
   made->scales = finite_part(module_of(tensor) + std::string(kScales), shape[0]);
   const std::string format = module_of(tensor) + std::string(kFormat);
-  if (files_.tensors().contains(format) && host::values<std::uint8_t>(part(format, at::kByte, 1))[0] != 0)
+  if (tensors_.contains(format) && host::values<std::uint8_t>(part(format, at::kByte, 1))[0] != 0)
     throw damaged(place, "int8 in another order than by rows, as old versions of bitsandbytes saved it");
   return made;
 }
@@ -161,7 +160,7 @@ std::shared_ptr<ops::Quantized> QuantizedFiles::read_int8(const std::string& ten
 std::shared_ptr<ops::Quantized> QuantizedFiles::read_four_bits(const std::string& tensor,
                                                                const std::vector<std::int64_t>& shape) const {
   const QuantizedAs as = held_.at(tensor);
-  const SafetensorsSet::Place &place = weights_.at(tensor), &told = files_.tensors().at(state_name(tensor, as.type));
+  const SafetensorsSet::Place &place = weights_.at(tensor), &told = tensors_.at(state_name(tensor, as.type));
   const State state = state_of(told);
   check(state, told, shape);
   auto made = std::make_shared<ops::Quantized>(ops::Quantized{.as = as, .shape = shape, .block = state.block});
@@ -199,7 +198,7 @@ std::shared_ptr<const ops::Quantized> QuantizedFiles::read(const std::string& te
 std::optional<std::vector<std::int64_t>> QuantizedFiles::shape(const std::string& tensor) const {
   const auto held = held_.find(tensor);
   if (held == held_.end() || held->second.type == QuantType::int8) return std::nullopt;
-  return state_of(files_.tensors().at(state_name(tensor, held->second.type))).shape;
+  return state_of(tensors_.at(state_name(tensor, held->second.type))).shape;
 }
 
 std::string name_of(QuantType type) {
@@ -210,7 +209,7 @@ std::string name_of(QuantType type) {
 
 bool holds_quantized(const std::filesystem::path& folder) {
   const SafetensorsSet files(folder);
-  return QuantizedFiles(files).any();
+  return QuantizedFiles(files.tensors()).any();
 }
 
 namespace {

@@ -12,15 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "hub/tensor_names.h"
+#include "hub/places.h"
 #include "ops/quantized.h"
 
 namespace hone::hub {
 
 class QuantizedFiles {
  public:
-  // `files` must outlive it.
-  explicit QuantizedFiles(const SafetensorsSet& files);
+  // What `tensors` are of must outlive it, as they do themselves.
+  explicit QuantizedFiles(const Places& tensors);
   // All tensors but those that say what others mean.
   const Places& weights() const { return weights_; }
   // How a tensor is held; nothing: in full.
@@ -37,7 +37,7 @@ class QuantizedFiles {
                                                  const std::vector<std::int64_t>& shape) const;
   at::Tensor part(const std::string& name, at::ScalarType type, std::int64_t count) const;
   at::Tensor finite_part(const std::string& name, std::int64_t count) const;  // fp32
-  const SafetensorsSet& files_;
+  const Places& tensors_;
   Places weights_;
   std::map<std::string, QuantizedAs> held_;
 };

@@ -1,13 +1,13 @@
 // The precision that a model folder was saved in.
 #include "hone/hub.h"
-#include "hone/safetensors.h"
+#include "hub/model_tensors.h"
 #include "hub/quantized_files.h"
 
 namespace hone {
 
 Precision stored_precision(const std::filesystem::path& folder) {
-  const SafetensorsSet files(folder);
-  const hub::QuantizedFiles quantized(files);
+  const hub::ModelTensors tensors(folder);
+  const hub::QuantizedFiles quantized(tensors.all());
   std::map<std::string, std::uint64_t> bytes;
   for (const auto& [name, place] : quantized.weights())
     if (!quantized.as(name)) bytes[place.tensor->dtype] += place.tensor->bytes();

@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "hone/hub.h"
-#include "hone/safetensors.h"
+#include "hub/places.h"
 
 namespace hone::hub {
-
-using Places = std::map<std::string, SafetensorsSet::Place>;
 
 // A folder of a model with a head has a prefix before the body's names that one without a head has not; either fills
 // either.

@@ -19,12 +19,12 @@ constexpr std::int64_t kNumbers = 1 << 20;  // that are compared at a time
 
 // Under its name or, of a body alone, without the prefix; nullptr: in no file.
 using Found = const std::pair<const std::string, SafetensorsSet::Place>*;
-Found find(std::string name, const Model& model, const SafetensorsSet& files) {
-  auto found = files.tensors().find(name);
+Found find(std::string name, const Model& model, const Places& tensors) {
+  auto found = tensors.find(name);
   const std::string prefix = model.base_prefix();
-  if (found == files.tensors().end() && !prefix.empty() && name.starts_with(prefix))
-    found = files.tensors().find(name.substr(prefix.size()));
-  return found == files.tensors().end() ? nullptr : &*found;
+  if (found == tensors.end() && !prefix.empty() && name.starts_with(prefix))
+    found = tensors.find(name.substr(prefix.size()));
+  return found == tensors.end() ? nullptr : &*found;
 }
 
 at::Tensor read_some(const SafetensorsSet::Place& place, at::ScalarType type, std::int64_t first, std::int64_t count) {
@@ -55,8 +55,8 @@ bool have_equal_values(const SafetensorsSet::Place& a, const SafetensorsSet::Pla
 }
 
 // What is there once more, under the head's own name.
-void check_equal(const std::string& again, const std::string& weight, const Model& model, const SafetensorsSet& files) {
-  const Found head = find(again, model, files), own = find(weight, model, files);
+void check_equal(const std::string& again, const std::string& weight, const Model& model, const Places& tensors) {
+  const Found head = find(again, model, tensors), own = find(weight, model, tensors);
   if (!head || !own || have_equal_values(head->second, own->second)) return;
   Error error(
       ErrorKind::checkpoint,
@@ -70,16 +70,16 @@ void check_equal(const std::string& again, const std::string& weight, const Mode
 
 }  // namespace
 
-void check_tied_head(const Model& model, const SafetensorsSet& files) {
+void check_tied_head(const Model& model, const Places& tensors) {
   std::string table;
   model.each_weight([&](const std::string& name, const Weight& weight) {
     if (nn::is_tied_table(model, weight)) table = name;
   });
   if (table.empty()) return;
-  if (!model.masked_lm()) return check_equal(kHead, table, model, files);
+  if (!model.masked_lm()) return check_equal(kHead, table, model, tensors);
   const MaskHeadNames names = model.masked_lm()->mask_head_names();
-  check_equal(names.decoder + ".weight", table, model, files);
-  check_equal(names.decoder + ".bias", names.bias, model, files);
+  check_equal(names.decoder + ".weight", table, model, tensors);
+  check_equal(names.decoder + ".bias", names.bias, model, tensors);
 }
 
 }  // namespace hone::hub

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "hone/model.h"
-#include "hone/safetensors.h"
+#include "hub/places.h"
 
 namespace hone::hub {
 
@@ -11,6 +11,6 @@ inline constexpr const char *kHead = "lm_head.weight", *kHeadModule = "lm_head";
 // Throws Error(checkpoint) where the model's head is tied and the files hold one with other values: left out, it would
 // be lost without a word, and transformers takes it. One that is the embedding once more may be left out. Reads both,
 // as far as they agree, and only if there are both.
-void check_tied_head(const Model& model, const SafetensorsSet& files);
+void check_tied_head(const Model& model, const Places& tensors);
 
 }  // namespace hone::hub

@@ -77,7 +77,7 @@ void read_layer_types(const LlamaConfig& c, std::int64_t used, const char* neede
 
 void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Problems& problems) {
   s.windows.assign(std::min<std::int64_t>(s.layers, 10000), 0);
-  if (family.windows == Windows::none) return;
+  if (!may_slide(family.windows)) return;
   const bool none = family.windows == Windows::given || family.windows == Windows::listed;
   const std::int64_t absent = none ? 0 : kWindow;
   const std::int64_t window = integer(c.sliding_window, absent, 0, "sliding_window", problems).value_or(0);
@@ -236,10 +236,11 @@ void warn_ignored(const LlamaConfig& c) {
           c.attention_bias.value_or(false) && !family.reads_attention_bias && !family.always_qkv_bias);
   ignored("mlp_bias", c.mlp_bias.value_or(false) && !family.reads_mlp_bias);
   const bool reads_types = family.windows == Windows::by_layer || family.windows == Windows::mistral ||
-                           family.windows == Windows::pattern || family.windows == Windows::listed;
+                           family.windows == Windows::pattern || family.windows == Windows::listed ||
+                           family.windows == Windows::remembered;
   ignored("layer_types", c.layer_types && !reads_types);
   const bool has_window = !is_default(c.sliding_window) && !c.sliding_window.node.is_null();
-  ignored("sliding_window", family.windows == Windows::none && has_window);
+  ignored("sliding_window", !may_slide(family.windows) && has_window);
   const bool reads_use = family.windows == Windows::by_layer || family.windows == Windows::all_if_used ||
                          family.windows == Windows::listed;
   ignored("use_sliding_window", !reads_use && c.use_sliding_window.value_or(false));
@@ -258,7 +259,7 @@ void write_windows(Node& node, const LlamaConfig& c, const LlamaShape& s) {
   const Family& family = *family_of(s.model_type);
   const auto widest = std::max_element(s.windows.begin(), s.windows.end());
   const std::int64_t window = widest == s.windows.end() ? 0 : *widest;
-  if (family.windows != Windows::none) node.at_or_add("sliding_window") = window > 0 ? number(window) : Node();
+  if (may_slide(family.windows)) node.at_or_add("sliding_window") = window > 0 ? number(window) : Node();
   if (family.windows == Windows::all_if_used || family.windows == Windows::listed)
     node.at_or_add("use_sliding_window") = flag(window > 0);
   // Mistral's layers that are all alike need no list, and transformers cannot do with one where none slides.

@@ -12,8 +12,9 @@ enum class QkNorm { none, head, row };  // whether queries and keys are normed: 
 
 // Which layers slide; used: use_sliding_window. mistral: all, or what layer_types says: transformers takes it for
 // Ministral then. given: all if there is a sliding_window. pattern: all but every n-th, or what layer_types says.
-// listed: those of layer_types, if used.
-enum class Windows { none, mistral, all_if_used, by_layer, given, pattern, listed };
+// listed: those of layer_types, if used. remembered: none; layer_types says which layers have memories instead.
+enum class Windows { none, mistral, all_if_used, by_layer, given, pattern, listed, remembered };
+inline bool may_slide(Windows windows) { return windows != Windows::none && windows != Windows::remembered; }
 
 // What absent keys mean, and which keys a model type has at all.
 struct Family {

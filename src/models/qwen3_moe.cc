@@ -1,4 +1,5 @@
-// Qwen3-MoE (Qwen Team, 2025, arXiv:2505.09388): Qwen3 whose layers have routed experts in place of the MLP.
+// Qwen2-MoE (Qwen Team, 2024, arXiv:2407.10671) and Qwen3-MoE (2025, arXiv:2505.09388): Qwen2 and Qwen3 whose layers
+// have routed experts in place of the MLP, the former with one besides that every token goes to.
 //
 // Letters in tensor names: N tokens, D hidden.
 #include <ATen/ATen.h>
@@ -18,13 +19,7 @@ class Qwen3MoeBlock final : public nn::ResidualBlock {
   Qwen3MoeBlock(const Qwen3MoeShape& shape, const LlamaRopes& ropes, std::int64_t layer)
       : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {
     if (s.sparse[layer])
-      experts = &child<nn::RoutedMlp>("mlp", nn::RoutedMlp::Options{.hidden = s.hidden,
-                                                                    .inner = s.expert_inner,
-                                                                    .experts = s.experts,
-                                                                    .per_token = s.experts_per_token,
-                                                                    .normalise = s.normalise,
-                                                                    .activation = s.activation,
-                                                                    .std = s.std});
+      experts = &child<nn::RoutedMlp>("mlp", s.options(s));
     else
       mlp = &child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
   }
@@ -47,7 +42,7 @@ class Qwen3Moe final : public LlamaModel<Qwen3MoeBlock, Qwen3MoeShape> {
  public:
   Qwen3Moe(const Qwen3MoeConfig& config, const HeadRequest& head)
       : LlamaModel(shape_of(config, head)), config_(config) {
-    if (config.max_window_layers && s.windows[0] > 0)
+    if (config.model_type == "qwen3_moe" && config.max_window_layers && s.windows[0] > 0)
       log::warning("config.json: max_window_layers has no effect in qwen3_moe models, in transformers as here");
   }
 
@@ -65,7 +60,7 @@ class Qwen3Moe final : public LlamaModel<Qwen3MoeBlock, Qwen3MoeShape> {
 }  // namespace
 
 void register_qwen3_moe(Registries& hone) {
-  hone.models.add<Qwen3Moe, Qwen3MoeConfig>("qwen3_moe", "Qwen3 with routed experts.");
+  hone.models.add<Qwen3Moe, Qwen3MoeConfig>({"qwen2_moe", "qwen3_moe"}, "Qwen2 and Qwen3 with routed experts.");
 }
 
 }  // namespace hone::models

@@ -1,67 +1,57 @@
-// Qwen3-MoE's config.json: Llama's keys and those of the experts.
+// Qwen2-MoE's and Qwen3-MoE's config.json: Llama's keys and those of the experts.
 #include "models/qwen3_moe_config.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/log.h"
 #include "hone/config_read.h"
-#include "models/check_parameters.h"
 
 namespace hone::models {
 namespace {
 
 using config::Node;
 
-void read_layers(const Qwen3MoeConfig& c, Qwen3MoeShape& s, Problems& problems) {
-  s.sparse_step = c.decoder_sparse_step.value_or(1);
-  for (std::int64_t i = 0; i < std::min<std::int64_t>(s.layers, 10000); ++i)
-    s.sparse.push_back((i + 1) % s.sparse_step == 0);
-  const auto dense = c.mlp_only_layers.value_or(std::vector<std::int64_t>());
-  for (std::size_t i = 0; i < dense.size(); ++i) {
-    const bool there = dense[i] < std::ssize(s.sparse);
-    problems.require(there, fmt::format("mlp_only_layers.{}", i),
-                     fmt::format("got {}, expected a layer from 0 to {}", dense[i], s.layers - 1));
-    if (there) s.sparse[static_cast<std::size_t>(dense[i])] = false;
-  }
+bool is_second(const LlamaConfig& c) { return c.model_type == "qwen2_moe"; }
+ExpertDefaults defaults_of(const Qwen3MoeConfig& c) {
+  if (is_second(c)) return {.experts = 60, .per_token = 4, .inner = 1408, .shared_inner = 5632};
+  return {.experts = 128, .per_token = 8, .inner = 768};
 }
 
-void read_experts(const Qwen3MoeConfig& c, Qwen3MoeShape& s, Problems& problems) {
-  s.experts = c.num_experts.value_or(c.num_local_experts.value_or(128));
-  if (c.num_experts && c.num_local_experts && *c.num_experts != *c.num_local_experts)
-    problems.add("num_experts", fmt::format("got {}, and num_local_experts {}: two names of the same number",
-                                            *c.num_experts, *c.num_local_experts));
-  s.experts_per_token = c.num_experts_per_tok.value_or(8);
-  problems.require(
-      s.experts_per_token <= s.experts, "num_experts_per_tok",
-      fmt::format("got {}, expected at most as many as there are experts ({})", s.experts_per_token, s.experts));
-  s.expert_inner = c.moe_intermediate_size.value_or(768);
-  s.normalise = c.norm_topk_prob;
-  s.balance = c.output_router_logits ? c.router_aux_loss_coef : 0;
-  const auto experts = static_cast<double>(std::count(s.sparse.begin(), s.sparse.end(), true) * s.experts);
-  check_parameters(3.0 * experts * static_cast<double>(s.hidden) * static_cast<double>(s.expert_inner), "num_experts",
-                   problems);
-  problems.require(experts <= 1e6, "num_experts",
-                   fmt::format("{} in all layers together, expected at most 1000000", experts));
-}
-
-// Keys of the Llama family that this one does not have.
+// Keys of the Llama family that these do not have, or not all values of.
 void refuse_others(const Qwen3MoeConfig& c, Problems& problems) {
-  problems.require(!c.layer_types, "layer_types",
-                   "qwen3_moe has no such key: all its layers slide or none does, as use_sliding_window says");
-  problems.require(!c.mlp_bias, "mlp_bias", "qwen3_moe has no such key");
-  problems.require(!c.pretraining_tp, "pretraining_tp", "qwen3_moe has no such key");
+  if (!is_second(c))
+    problems.require(!c.layer_types, "layer_types",
+                     "qwen3_moe has no such key: all its layers slide or none does, as use_sliding_window says");
+  refuse_keys(c.model_type,
+              {{"mlp_bias", c.mlp_bias.has_value()},
+               {"pretraining_tp", c.pretraining_tp.has_value()},
+               {"qkv_bias", !is_second(c) && c.qkv_bias},
+               {"num_local_experts", is_second(c) && c.num_local_experts}},
+              problems);
+  problems.require(!is_second(c) || !c.use_sliding_window.value_or(false), "use_sliding_window",
+                   "got true, expected false: layers of qwen2_moe that slide are not there");
+}
+
+// Llama's keys, without a window that nobody uses: transformers 5 writes 0 then.
+LlamaConfig as_llama(const Qwen3MoeConfig& c) {
+  LlamaConfig made = c;
+  if (is_second(c)) made.sliding_window = LlamaConfig().sliding_window;
+  return made;
 }
 
 }  // namespace
 
 Qwen3MoeShape resolve(const Qwen3MoeConfig& c, Problems& problems) {
   Qwen3MoeShape s;
-  if (!resolve_base(c, s, problems)) return s;
+  if (!resolve_base(as_llama(c), s, problems)) return s;
   refuse_others(c, problems);
-  read_layers(c, s, problems);
-  read_experts(c, s, problems);
+  s.qkv_bias = is_second(c) ? c.qkv_bias.value_or(true) : s.qkv_bias;
+  if (c.num_experts && c.num_local_experts && *c.num_experts != *c.num_local_experts)
+    problems.add("num_experts", fmt::format("got {}, and num_local_experts {}: two names of the same number",
+                                            *c.num_experts, *c.num_local_experts));
+  Qwen3MoeConfig named = c;
+  if (!named.num_experts) named.num_experts = c.num_local_experts;
+  read_experts(named, defaults_of(c), s, s, problems);
   return s;
 }
 
@@ -69,17 +59,11 @@ void Qwen3MoeConfig::validate(Problems& problems) const { resolve(*this, problem
 
 Node to_hf_config(const Qwen3MoeConfig& c, const Qwen3MoeShape& s, const std::string& dtype) {
   Node node = to_hf_config(static_cast<const LlamaConfig&>(c), s, dtype);
-  const auto put = [&](const char* key, const auto& value) {
-    node.at_or_add(key) = config::Values<std::remove_cvref_t<decltype(value)>>::write(value);
-  };
-  put("decoder_sparse_step", s.sparse_step);
-  put("mlp_only_layers", c.mlp_only_layers.value_or(std::vector<std::int64_t>()));
-  put("moe_intermediate_size", s.expert_inner);
-  put("norm_topk_prob", s.normalise);
-  put("num_experts_per_tok", s.experts_per_token);
-  put("num_local_experts", s.experts);
-  put("output_router_logits", c.output_router_logits);
-  put("router_aux_loss_coef", c.router_aux_loss_coef);
+  write_experts(c, defaults_of(c), s, is_second(c) ? "num_experts" : "num_local_experts", node);
+  if (is_second(c)) {
+    node.at_or_add("qkv_bias") = config::Values<bool>::write(s.qkv_bias);
+    node.at_or_add("sliding_window") = config::Values<std::int64_t>::write(0);
+  }
   sort_keys(node);
   return node;
 }

@@ -10,6 +10,7 @@
 
 #include "hone/config_read.h"
 #include "hone/layers.h"
+#include "hone/memory_layers.h"
 #include "hone/registry.h"
 #include "models/xlstm_config.h"
 #include "tensor/dtype.h"

@@ -58,19 +58,29 @@ RoutedMlp::RoutedMlp(const Options& options)
       gate_(child<Linear>("gate", options.hidden, options.experts, Linear::Options{.std = options.std})) {
   // Few tokens each, and a choice that a rounded logit would turn.
   each_weight([](const std::string&, Weight& weight) { weight.set_takes_float8(false); });
+  if (options.shared_inner == 0) return;
+  const GatedMlp::Options shared{options.hidden, options.shared_inner, options.activation, /*bias=*/false, options.std};
+  shared_expert_ = &child<GatedMlp>("shared_expert", shared);
+  shared_expert_gate_ = &child<Linear>("shared_expert_gate", options.hidden, 1, Linear::Options{.std = options.std});
+  shared_expert_gate_->weight.set_takes_float8(false);
 }
 
 Tensor RoutedMlp::operator()(const Tensor& x_1ND, Pass& pass) const {
-  const Tensor x_ND = x_1ND.squeeze(0), logits_NE = gate_(x_ND, pass);
+  const Tensor routed_1ND = run_routed(x_1ND.squeeze(0), pass).unsqueeze(0);
+  if (!shared_expert_) return routed_1ND;
+  return routed_1ND + (*shared_expert_gate_)(x_1ND, pass).sigmoid() * (*shared_expert_)(x_1ND, pass);
+}
+
+Tensor RoutedMlp::run_routed(const Tensor& x_ND, Pass& pass) const {
+  const Tensor logits_NE = gate_(x_ND, pass);
   const ops::Choice choice =
       ops::choose_experts(logits_NE, {options_.per_token, options_.normalise}, /*with_sum=*/pass.training);
   const ops::Routing routing = ops::route(choice.expert_NK, options_.experts);
   if (pass.training) measure(pass, choice.probability_E, routing.slots, x_ND.size(0));
-  if (!pass.adapter.empty() && experts_.has_adapters())
-    return run_each(x_ND, choice.weight_NK, routing, pass).unsqueeze(0);
+  if (!pass.adapter.empty() && experts_.has_adapters()) return run_each(x_ND, choice.weight_NK, routing, pass);
   std::vector<ops::GatedMlpWeights> weights;
   for (const GatedMlp* expert : experts_.all) weights.push_back(expert->weights());
-  return ops::routed_mlp(x_ND, choice.weight_NK, routing, weights, options_.activation).unsqueeze(0);
+  return ops::routed_mlp(x_ND, choice.weight_NK, routing, weights, options_.activation);
 }
 
 // One expert after another, each with its adapters.

@@ -13,13 +13,15 @@
 
 namespace hone::nn {
 
-// Takes the K likeliest experts of each token, each by its probability; no token is dropped.
+// Takes the K likeliest experts of each token, each by its probability; no token is dropped. A shared expert is added
+// to what they give, if there is one, times sigmoid(a product of the token).
 class RoutedMlp final : public Module {
  public:
   struct Options {
     std::int64_t hidden = 0, inner = 0;  // inner: of one expert
     std::int64_t experts = 1, per_token = 1;
-    bool normalise = false;  // the weights of a token's experts are made to sum to 1
+    std::int64_t shared_inner = 0;  // of the shared expert; 0: there is none
+    bool normalise = false;         // the weights of a token's experts are made to sum to 1
     ops::Activation activation = ops::Activation::silu;
     double std = 0.02;
     const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";  // of an expert, as GatedMlp's
@@ -34,6 +36,7 @@ class RoutedMlp final : public Module {
     explicit Experts(const Options& options);
     std::vector<const GatedMlp*> all;
   };
+  Tensor run_routed(const Tensor& x_ND, Pass& pass) const;
   Tensor run_each(const Tensor& x_ND, const Tensor& weight_NK, const ops::Routing& routing, const Pass& pass) const;
   void measure(Pass& pass, const Tensor& probability_E, const ops::RowGroups& slots_of_each,
                std::int64_t tokens) const;
@@ -41,6 +44,8 @@ class RoutedMlp final : public Module {
   Options options_;
   Experts& experts_;
   Linear& gate_;
+  GatedMlp* shared_expert_ = nullptr;  // null: none
+  Linear* shared_expert_gate_ = nullptr;
 };
 
 // Whether a module of this name chooses among experts.

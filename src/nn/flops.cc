@@ -44,9 +44,8 @@ class TokenWork {
     add(2 * scores, /*trainable=*/true);  // scores and the sum of values; backward, the gradients of both factors
   }
 
-  // Of each head the product of key and value, and the query's with what is held.
   void add_memory(const MemoryLayer& layer) {
-    add(4 * static_cast<double>(layer.heads * layer.key_size * layer.value_size), /*trainable=*/true);
+    add(2 * static_cast<double>(layer.products * layer.heads * layer.key_size * layer.value_size), /*trainable=*/true);
   }
 
   TokenFlops made() const { return made_; }

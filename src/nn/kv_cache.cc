@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "nn/plan.h"
+#include "ops/gated_delta.h"
 #include "ops/mlstm.h"
+#include "ops/short_conv.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
 
@@ -15,6 +17,12 @@ namespace hone::nn {
 namespace {
 
 std::int64_t tokens_of(const PlannedDoc& doc) { return doc.span.end - doc.span.begin; }
+
+std::vector<std::int64_t> rows_of(const Plan& plan) {
+  std::vector<std::int64_t> rows;
+  for (const PlannedDoc& doc : plan.docs()) rows.push_back(doc.row);
+  return rows;
+}
 
 // Room beyond the window, so that old tokens are moved away rarely: four moves a token at most.
 std::int64_t slack(std::int64_t window) { return std::clamp<std::int64_t>(window / 4, 16, 512); }
@@ -34,7 +42,8 @@ std::int64_t KvCache::bytes() const {
 }
 
 std::vector<Tensor*> KvCache::Slot::tensors() {
-  std::vector<Tensor*> all{&k_RGCK, &v_RGCK, &memory.values_RHKV, &memory.keys_RHK, &memory.m_RH};
+  std::vector<Tensor*> all{&k_RGCK,      &v_RGCK,     &memory.values_RHKV, &memory.keys_RHK,
+                           &memory.m_RH, &delta_RHKV, &newest_RTC};
   std::erase_if(all, [](const Tensor* x) { return !x->defined(); });
   return all;
 }
@@ -167,9 +176,23 @@ Tensor KvCache::mlstm(std::int64_t layer, const ops::MlstmInput& input, const Pl
     memory = {at::zeros({rows(), sizes.heads, sizes.key_size, sizes.value_size}, input.input_NH.options()),
               at::zeros({rows(), sizes.heads, sizes.key_size}, input.input_NH.options()),
               at::zeros({rows(), sizes.heads}, input.input_NH.options())};
-  ops::MlstmPast past{memory, {}};
-  for (const PlannedDoc& doc : plan.docs()) past.rows.push_back(doc.row);
-  return ops::mlstm_on(input, plan.documents(), eps, past);
+  return ops::mlstm_on(input, plan.documents(), eps, {memory, rows_of(plan)});
+}
+
+Tensor KvCache::gated_delta(std::int64_t layer, const ops::DeltaInput& input, const Plan& plan) {
+  const MemoryLayer& sizes = spec_.layers.at(layer).memory;
+  HONE_ASSERT(sizes.heads == input.v_NHV.size(1) && sizes.key_size == input.q_NGK.size(2) &&
+              sizes.value_size == input.v_NHV.size(2));
+  Tensor& memory = slots_[layer].delta_RHKV;
+  if (!memory.defined())
+    memory = at::zeros({rows(), sizes.heads, sizes.key_size, sizes.value_size}, input.decay_NH.options());
+  return ops::gated_delta_on(input, plan.documents(), {memory, rows_of(plan)});
+}
+
+Tensor KvCache::short_conv(std::int64_t layer, const Tensor& x_NC, const Tensor& weight_CT, const Plan& plan) {
+  Tensor& newest = slots_[layer].newest_RTC;
+  if (!newest.defined()) newest = at::zeros({rows(), weight_CT.size(1) - 1, x_NC.size(1)}, x_NC.options());
+  return ops::short_conv_on(x_NC, weight_CT, plan.documents(), newest, rows_of(plan));
 }
 
 // What is stale gets other values, but stays where it is.

@@ -41,6 +41,9 @@ class HONE_API KvCache final : public Past {
                 const ops::AttentionOptions& options, const ops::RopeTable* rope = nullptr);
   // A matrix memory of layer `layer` takes in the pass's tokens. Called by nn::mlstm.
   Tensor mlstm(std::int64_t layer, const ops::MlstmInput& input, const Plan& plan, double eps);
+  // The same of nn::gated_delta and nn::ShortConvolution.
+  Tensor gated_delta(std::int64_t layer, const ops::DeltaInput& input, const Plan& plan);
+  Tensor short_conv(std::int64_t layer, const Tensor& x_NC, const Tensor& weight_CT, const Plan& plan);
   // Before a pass looks its tokens up in a table. That is a kernel of LibTorch's, which begins when all that the device
   // was given before has ended: what was changed until now is settled (ops::CacheRoom) for the pass's attention. What
   // is changed after this is not, but for the newest entries: who changes anything says so. Called by Model::forward.
@@ -78,7 +81,8 @@ class HONE_API KvCache final : public Past {
  private:
   struct Slot {
     Tensor k_RGCK, v_RGCK;
-    ops::MlstmMemory memory;  // instead of them
+    ops::MlstmMemory memory;            // instead of them
+    Tensor delta_RHKV, newest_RTC;      // instead of them: a memory, and what a convolution has yet to read
     std::vector<std::int64_t> dropped;  // per row: oldest tokens that a window no longer needs
     std::vector<Tensor*> tensors();  // those that are there
   };

@@ -1,7 +1,7 @@
 // A matrix memory of a pass, and the norm behind it.
 #include "ops/mlstm.h"
 
-#include "hone/layers.h"
+#include "hone/memory_layers.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
 #include "ops/head_norm.h"

@@ -104,6 +104,22 @@ struct Backend {
     std::int64_t (*backward_room)(const MlstmInput& input, const Documents& documents);
   } mlstm{};
 
+  // As ops/gated_delta.h says. The last dimension of q, k, v and dy is dense, and decay and step are.
+  struct GatedDelta {
+    at::Tensor (*forward)(const DeltaInput& input, const Documents& documents, const DeltaPast& past);
+    DeltaInput (*backward)(const at::Tensor& dy_NHV, const DeltaInput& input,
+                           const Documents& documents);  // gradients of the input, without a past
+    // Bytes that `backward` has for itself meanwhile.
+    std::int64_t (*backward_room)(const DeltaInput& input, const Documents& documents);
+  } gated_delta{};
+
+  // As ops/short_conv.h says; all is dense.
+  struct ShortConv {
+    at::Tensor (*forward)(const at::Tensor& x_NC, const at::Tensor& weight_CT, const Documents& documents);
+    ShortConvGradients (*backward)(const at::Tensor& dy_NC, const at::Tensor& x_NC, const at::Tensor& weight_CT,
+                                   const Documents& documents);
+  } short_conv{};
+
   struct Elementwise {
     at::Tensor (*gated)(const at::Tensor& gate, const at::Tensor& up, Activation activation);
     GatedGradients (*gated_backward)(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up,

@@ -11,6 +11,7 @@
 #include "base/sections.h"
 #include "hone/error.h"
 #include "ops/backend.h"
+#include "ops/by_document.h"
 #include "ops/kept_documents.h"
 
 namespace hone::ops {
@@ -52,32 +53,19 @@ namespace {
 
 // past: rows are of documents; without rows each begins with nothing.
 at::Tensor mlstm_of_all(const MlstmInput& input, const std::vector<Span>& spans, double eps, const MlstmPast& past) {
-  std::vector<at::Tensor> parts;
-  std::int64_t done = 0;
-  const auto pad_to = [&](std::int64_t end) {
-    if (end > done) parts.push_back(at::zeros_like(input.v_NHV.slice(0, done, end)));
-  };
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    const Span& span = spans[i];
-    if (span.end <= span.begin) continue;
-    pad_to(span.begin);
+  return by_document(input.v_NHV, spans, [&](std::size_t i, const Span& span) {
     const auto part = [&](const at::Tensor& x) { return x.slice(0, span.begin, span.end); };
     const MlstmInput own{part(input.q_NHK), part(input.k_NHK), part(input.v_NHV), part(input.input_NH),
                          part(input.forget_NH)};
     MlstmMemory memory;
-    if (past.rows.empty()) {
-      parts.push_back(mlstm(own, memory, eps));
-    } else {
-      const auto row = [&](const at::Tensor& x) { return x.select(0, past.rows[i]); };
-      const MlstmMemory rows{row(past.memory.values_RHKV), row(past.memory.keys_RHK), row(past.memory.m_RH)};
-      memory = rows;
-      parts.push_back(mlstm(own, memory, eps));
-      rows.values_RHKV.copy_(memory.values_RHKV), rows.keys_RHK.copy_(memory.keys_RHK), rows.m_RH.copy_(memory.m_RH);
-    }
-    done = span.end;
-  }
-  pad_to(input.v_NHV.size(0));
-  return parts.empty() ? at::zeros_like(input.v_NHV) : at::cat(parts);
+    if (past.rows.empty()) return mlstm(own, memory, eps);
+    const auto row = [&](const at::Tensor& x) { return x.select(0, past.rows[i]); };
+    const MlstmMemory rows{row(past.memory.values_RHKV), row(past.memory.keys_RHK), row(past.memory.m_RH)};
+    memory = rows;
+    const at::Tensor h = mlstm(own, memory, eps);
+    rows.values_RHKV.copy_(memory.values_RHKV), rows.keys_RHK.copy_(memory.keys_RHK), rows.m_RH.copy_(memory.m_RH);
+    return h;
+  });
 }
 
 }  // namespace

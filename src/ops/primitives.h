@@ -1,7 +1,8 @@
 // What the primitives of a device take and give (ops/backend.h), and the ops above them with it.
 //
 // Letters: M rows, N columns or tokens, K what is summed over or head size, B blocks of rows, O columns, H query heads,
-// S rows by groups, as slots by experts E, of K choices each; D hidden, I inner; R rows of a cache; V size of a value.
+// S rows by groups, as slots by experts E, of K choices each; D hidden, I inner; R rows of a cache; V size of a value;
+// G heads of keys; C channels or a capacity.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -178,6 +179,21 @@ struct MlstmMade {
 struct MlstmSaved {
   MlstmInput input;
   MlstmMade made;
+};
+
+// What a memory that is corrected reads, as ops/gated_delta.h says. decay and step are in fp32 (fp64).
+struct DeltaInput {
+  at::Tensor q_NGK, k_NGK, v_NHV, decay_NH, step_NH;
+};
+// Memories that documents go on with, and leave behind, in fp32 (fp64), dense: the row of each document; none: they
+// begin with zeros.
+struct DeltaPast {
+  at::Tensor memory_RHKV;
+  std::vector<std::int64_t> rows;
+};
+
+struct ShortConvGradients {
+  at::Tensor x_NC, weight_BO;  // the last as NormGradients has it, of [C, taps]
 };
 
 // Labels in range and weights, in fp32 (fp64), of a chunk of tokens of a loss.

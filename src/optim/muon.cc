@@ -104,10 +104,11 @@ struct Orthogonal {
   }
 };
 
-// Between hidden states: neither a table of rows nor a head.
+// Between hidden states: neither a table of rows nor a head, nor a kernel of a convolution.
 bool is_hidden(const OptimizedWeight& weight, const std::regex& adamw_for) {
-  const bool table = weight.weight && weight.weight->use_as() == WeightUse::table;
-  return is_matrix(weight.master) && !table && !std::regex_search(weight.name, adamw_for);
+  const WeightUse use = weight.weight ? weight.weight->use_as() : WeightUse::product;
+  const bool kernel = use == WeightUse::other && weight.master.dim() > 2;
+  return is_matrix(weight.master) && use != WeightUse::table && !kernel && !std::regex_search(weight.name, adamw_for);
 }
 
 class Muon final : public Split {

@@ -23,6 +23,7 @@
 #include "hub/adapter_files.h"
 #include "hub/fresh.h"
 #include "hub/memory.h"
+#include "hub/model_tensors.h"
 #include "hub/own_tokenizer.h"
 #include "hub/quantized_files.h"
 #include "nn/pair_scores.h"
@@ -59,6 +60,7 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const Recipe& recipe, const std::f
 config::Node fresh_config(const Recipe& recipe, const Tokenizer& tokenizer) {
   config::Node node = config::Node::map();
   for (const auto& [key, value] : recipe.model.config) node.at_or_add(key == "type" ? "model_type" : key) = value.node;
+  node = hub::of_texts(node);
   const bool none = tokenizer.vocab_size() == 0;
   if (none && !node.find("vocab_size"))
     throw Error(ErrorKind::config, "model.vocab_size: missing; tokenizer is none, so nothing else says it");
@@ -399,7 +401,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   } else {
     const ModelSection changes = changes_of(recipe, checkpoint);
     const bool say = checkpoint.empty() || recipe.model.path.empty();  // for the first time
-    config = with_changes(config::read_file(file), changes, say);
+    config = with_changes(hub::of_texts(config::read_file(file)), changes, say);
     inputs.model = build_model(config, file);
     if (say) check_changes(changes, inputs.model->hf_config(), inputs.source.string());
   }
@@ -433,8 +435,8 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
 namespace {
 
 bool all_in(const std::filesystem::path& folder, Precision precision) {
-  const SafetensorsSet files(folder);
-  return std::all_of(files.tensors().begin(), files.tensors().end(), [&](const auto& entry) {
+  const hub::ModelTensors tensors(folder);
+  return std::all_of(tensors.all().begin(), tensors.all().end(), [&](const auto& entry) {
     return entry.second.tensor->dtype == safetensors_name(hub::type_of(precision));
   });
 }

@@ -250,7 +250,9 @@ std::uint64_t answers_bytes(const Model& model, Precision precision, const Needs
   for (const Doc& doc : batch.docs) longest = std::max<std::int64_t>(longest, doc.end - doc.begin);
   for (const CacheSpec::Layer& layer : model.causal_lm()->cache_spec().layers) {
     numbers += 4 * layer.kv_heads * layer.head_size * (layer.window > 0 ? std::min(longest, layer.window) : longest);
-    of_memories += layer.memory.heads * (layer.memory.key_size * (layer.memory.value_size + 1) + 1);
+    const MemoryLayer& memory = layer.memory;
+    of_memories += memory.heads * (memory.key_size * (memory.value_size + 1) + 1);
+    numbers += memory.convolved * std::max<std::int64_t>(0, memory.taps - 1);
   }
   const std::int64_t all = std::ssize(batch.docs), rows = std::min(all, needs.answers_at_once.value_or(all));
   const at::ScalarType type = hub::type_of(precision);

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
-#include "hone/safetensors.h"
 #include "hub/memory.h"
+#include "hub/model_tensors.h"
 #include "hub/quantized_files.h"
 #include "tensor/dtype.h"
 
@@ -22,8 +22,8 @@ SourceTypes source_types(const std::filesystem::path& folder) {
   if (folder.empty()) return {};
   SourceTypes types;
   std::map<std::string, std::uint64_t> bytes;
-  const SafetensorsSet files(folder);
-  const hub::QuantizedFiles quantized(files);
+  const hub::ModelTensors tensors(folder);
+  const hub::QuantizedFiles quantized(tensors.all());
   for (const auto& [name, place] : quantized.weights()) {
     if (quantized.as(name)) continue;
     types[name] = place.tensor->dtype;

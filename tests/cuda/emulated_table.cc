@@ -88,6 +88,8 @@ const Backend& emulated_backend() {
                              emulated_table::attention(),
                              emulated_table::norms(),
                              reference_table::mlstm(),
+                             reference_table::gated_delta(),
+                             reference_table::short_conv(),
                              emulated_table::elementwise(),
                              emulated_table::sums(),
                              emulated_table::routed(),

@@ -61,4 +61,29 @@ inline void expect_cache_is_whole_pass(const CausalLm& model, const std::string&
   }
 }
 
+// Rows of four tokens come and go, and one is there twice: each goes on with its own.
+inline void expect_rows_keep_their_past(const CausalLm& model, std::int64_t bytes_of_rows) {
+  const at::NoGradGuard no_graph;
+  const std::vector<std::vector<std::int64_t>> texts{{5, 9, 2, 33, 7}, {11, 40, 3, 8, 60}, {21, 22, 23, 24, 25}};
+  nn::KvCache cache(model.cache_spec(), 3);
+  Batch batch;
+  batch.ids_BT = at::zeros({3, 4}, at::kLong);
+  for (std::int32_t row = 0; row < 3; ++row) {
+    for (std::int64_t t = 0; t < 4; ++t) batch.ids_BT[row][t] = texts[row][t];
+    batch.docs.push_back({.row = row, .end = 4});
+  }
+  Pass pass(batch);
+  pass.cache = &cache;
+  model.forward(batch, pass);
+  EXPECT_EQ(cache.bytes(), bytes_of_rows);
+  cache.keep({2, 0, 2});
+  EXPECT_EQ(cache.bytes(), bytes_of_rows);
+  const Tensor next = through_layers(model, {25, 7, 25}, cache);
+  for (const auto& [row, text] : {std::pair{0, 2}, {1, 0}, {2, 2}}) {
+    Batch whole;
+    whole.ids_BT = at::tensor(texts[text], at::kLong).unsqueeze(0);
+    expect_close(next[row], model.logits(whole)[0][4], 2e-5, std::to_string(row));
+  }
+}
+
 }  // namespace hone::test

@@ -64,7 +64,7 @@ TEST_P(DecoderGolden, TheCacheGivesWhatAWholePassGives) {
 INSTANTIATE_TEST_SUITE_P(Models, DecoderGolden, testing::ValuesIn(golden_params(golden_names(kDecoders))),
                          print_golden);
 
-TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 18u); }
+TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 25u); }
 
 TEST(Decoders, CheckpointedBlocksGiveTheSameBits) {
   for (const std::string& name : golden_names(kDecoders))
@@ -89,7 +89,8 @@ TEST(Decoders, PackedIsPadded) {
 
 TEST(Decoders, LowerPrecisionStaysNear) {
   for (const std::string& name : golden_names(kDecoders)) {
-    if (name.starts_with("mixtral")) continue;  // a rounding may send a token to another expert
+    if (name.starts_with("mixtral") || name.find("moe") != name.npos || name.starts_with("qwen3_next"))
+      continue;  // a rounding may send a token to another expert
     const Golden golden(name, kDecoders);
     const Tensor expected = golden["logits"];
     for (const auto& [precision, tolerance] : {std::pair{Precision::fp64, 1e-5}, {Precision::bf16, 0.06}}) {

@@ -9,6 +9,7 @@
 #include "hone/objective.h"
 #include "hone/registry.h"
 #include "hub/save.h"
+#include "models/write_tensors.h"
 #include "models/golden_checks.h"
 
 namespace hone::test {
@@ -110,22 +111,6 @@ TEST_P(MaskedFolders, HeadsComeAndGo) {
   EXPECT_EQ(labelled->masked_lm(), nullptr);
   EXPECT_THROW(build_model(config::read_file("tests/golden/models/llama/config.json"), "llama", {.masked_lm = true}),
                Error);
-}
-
-// Tensors in fp32, as a file.
-void write_tensors(const std::filesystem::path& file, const std::map<std::string, Tensor>& tensors) {
-  nlohmann::ordered_json header;
-  std::string data;
-  for (const auto& [name, tensor] : tensors) {
-    const Tensor dense = tensor.contiguous();
-    const std::size_t begin = data.size();
-    data.append(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes());
-    header[name] = {{"dtype", "F32"}, {"shape", dense.sizes().vec()}, {"data_offsets", {begin, data.size()}}};
-  }
-  std::string text = header.dump(), size(8, '\0');
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  for (int i = 0; i < 8; ++i) size[i] = static_cast<char>(text.size() >> (8 * i));
-  std::ofstream(file, std::ios::binary) << size << text << data;
 }
 
 // The table and the bias may lie there once more, under the head's own names, or the bias there alone; what differs

@@ -149,7 +149,7 @@ TEST(Qwen3MoeConfigs, ThatCannotBeSayWhyOnce) {
       {R"("mlp_only_layers": [-1])", "mlp_only_layers.0: got -1, expected 0 to 10000"},
       {R"("router_aux_loss_coef": -0.5)", "router_aux_loss_coef: got -0.5, expected at least 0"},
       {R"("norm_topk_prob": 3)", "norm_topk_prob"},
-      {R"("shared_expert_intermediate_size": 8)", "shared_expert_intermediate_size: no such option"},
+      {R"("shared_expert_intermediate_size": 8)", "shared_expert_intermediate_size: qwen3_moe has no such key"},
       {R"("n_shared_experts": 1)", "n_shared_experts: no such option"},
       {R"("router_jitter_noise": 0.1)", "router_jitter_noise: no such option"},
       {R"("layer_types": ["full_attention", "full_attention"])", "layer_types: qwen3_moe has no such key"},

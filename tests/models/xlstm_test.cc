@@ -90,31 +90,9 @@ TEST(XLstm, FreshWeightsAreThoseOfTransformers) {
   expect_std(mlp + "proj_down.weight", 2.0 / 2 / std::sqrt(192.0));
 }
 
-// Rows come and go, and one is there twice: each goes on with its own memory.
 TEST(XLstm, MemoriesGoWithTheirRows) {
-  const auto model = Golden("xlstm", kDecoders).model();
-  const at::NoGradGuard no_graph;
-  const std::vector<std::vector<std::int64_t>> texts{{5, 9, 2, 33, 7}, {11, 40, 3, 8, 60}, {21, 22, 23, 24, 25}};
-  nn::KvCache cache(model->cache_spec(), 3);
-  Batch batch;
-  batch.ids_BT = at::zeros({3, 4}, at::kLong);
-  for (std::int32_t row = 0; row < 3; ++row) {
-    for (std::int64_t t = 0; t < 4; ++t) batch.ids_BT[row][t] = texts[row][t];
-    batch.docs.push_back({.row = row, .end = 4});
-  }
-  Pass pass(batch);
-  pass.cache = &cache;
-  model->forward(batch, pass);
-  const std::int64_t bytes = cache.bytes();
-  EXPECT_EQ(bytes, 3 * 2 * 4 * (4 * 3 * 6 + 4 * 3 + 4));  // rows, layers, bytes; of four heads values, keys and m
-  cache.keep({2, 0, 2});
-  EXPECT_EQ(cache.bytes(), bytes);
-  const Tensor next = through_layers(*model, {25, 7, 25}, cache);
-  for (const auto& [row, text] : {std::pair{0, 2}, {1, 0}, {2, 2}}) {
-    Batch whole;
-    whole.ids_BT = at::tensor(texts[text], at::kLong).unsqueeze(0);
-    expect_close(next[row], model->logits(whole)[0][4], 2e-5, std::to_string(row));
-  }
+  // Rows, layers, bytes; of four heads values, keys and m.
+  expect_rows_keep_their_past(*Golden("xlstm", kDecoders).model(), 3 * 2 * 4 * (4 * 3 * 6 + 4 * 3 + 4));
 }
 
 }  // namespace

@@ -138,10 +138,10 @@ TEST(Mlstm, GatesMayBeExtreme) {
     }
 }
 
-const Op kNorm = [](const auto& in) {
+const Op kHeadNorm = [](const auto& in) {
   return gated_head_norm(in[0].view({-1, 3, in[2].size(0) / 3}), in[1], in[2], kEps);
 };
-const Op kPlainNorm = [](const auto& in) {
+const Op kPlainHeadNorm = [](const auto& in) {
   return reference::gated_head_norm(in[0].view({-1, 3, in[2].size(0) / 3}), in[1], in[2], kEps);
 };
 
@@ -149,12 +149,12 @@ TEST(GatedHeadNorm, EveryKernelAgreesWithItsMeaning) {
   for (const std::int64_t size : {5, 7, 8, 33, 64}) {
     SCOPED_TRACE(size);
     const std::int64_t columns = 3 * size;
-    expect_matches(kNorm, kPlainNorm,
+    expect_matches(kHeadNorm, kPlainHeadNorm,
                    {sample({70, columns}), sample({70, columns}, at::kDouble, 2), sample({columns}, at::kDouble, 3)});
   }
 }
 TEST(GatedHeadNorm, GradientsAreThoseOfDifferences) {
-  gradcheck(kNorm, {sample({4, 12}), sample({4, 12}, at::kDouble, 2), sample({12}, at::kDouble, 3)});
+  gradcheck(kHeadNorm, {sample({4, 12}), sample({4, 12}, at::kDouble, 2), sample({12}, at::kDouble, 3)});
 }
 
 }  // namespace

@@ -279,7 +279,7 @@ TEST(OptimizerGroups, WeightsInNoneAndGroupsWithoutWeightsAreErrors) {
 
 // What is no matrix between hidden states is AdamW's.
 TEST(Muon, LeavesTablesHeadsAndVectorsToAdamW) {
-  Weight table({4, 4}, {}, true), hidden({4, 4}, {}, true);
+  Weight table({4, 4}, {}, true), hidden({4, 4}, {}, true), kernel({8, 1, 4}, {}, true);
   table.set_use(WeightUse::table), hidden.set_use(WeightUse::product);
   std::vector<OptimizedWeight> weights;
   const auto add = [&](const char* name, Weight* weight, std::vector<std::int64_t> shape) {
@@ -287,6 +287,7 @@ TEST(Muon, LeavesTablesHeadsAndVectorsToAdamW) {
   };
   add("embed_tokens.weight", &table, {4, 4}), add("mlp.weight", &hidden, {4, 4}), add("norm.weight", nullptr, {4});
   add("lm_head.weight", &hidden, {4, 4}), add("experts.weight", nullptr, {2, 4, 4});
+  add("conv1d.weight", &kernel, {8, 1, 4});
   Problems problems;
   const auto read = registries().optimizers.options("muon");
   const auto muon = registries().optimizers.make("muon", *read);

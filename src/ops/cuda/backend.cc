@@ -20,6 +20,8 @@ const Backend& cuda_backend() {
                    cuda_table::attention(),
                    cuda_table::norms(),
                    reference_table::mlstm(),
+                   reference_table::gated_delta(),
+                   reference_table::short_conv(),
                    cuda_table::elementwise(),
                    cuda_table::sums(),
                    cuda_table::routed(),

@@ -109,6 +109,20 @@ MlstmInput mlstm_backward(const at::Tensor&, const MlstmSaved& saved, const Docu
   return made;
 }
 
+at::Tensor gated_delta(const DeltaInput& input, const Documents&, const DeltaPast&) { return like(input.v_NHV); }
+DeltaInput gated_delta_backward(const at::Tensor&, const DeltaInput& x, const Documents& documents) {
+  DeltaInput made{like(x.q_NGK), like(x.k_NGK), like(x.v_NHV), like(x.decay_NH), like(x.step_NH)};
+  const Backend& table = stood_for ? *stood_for : cpu_backend();
+  at::empty({table.gated_delta.backward_room(x, documents)}, x.q_NGK.options().dtype(at::kByte));
+  return made;
+}
+
+at::Tensor short_conv(const at::Tensor& x_NC, const at::Tensor&, const Documents&) { return like(x_NC); }
+ShortConvGradients short_conv_backward(const at::Tensor&, const at::Tensor& x_NC, const at::Tensor& weight_CT,
+                                       const Documents&) {
+  return {like(x_NC), wide_of(x_NC, {row_blocks(x_NC.size(0)), weight_CT.numel()})};
+}
+
 at::Tensor gated(const at::Tensor& gate, const at::Tensor&, Activation) { return like(gate); }
 GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up, Activation,
                               GatedWish wish) {
@@ -158,6 +172,8 @@ const Backend& meta_backend() {
                              {meta_table::rms_norm, rms_norm_backward, meta_table::layer_norm, layer_norm_backward,
                               head_norm, head_norm_backward},
                              {meta_table::mlstm, mlstm_backward, nullptr},
+                             {meta_table::gated_delta, gated_delta_backward, nullptr},
+                             {meta_table::short_conv, short_conv_backward},
                              {meta_table::gated, meta_table::gated_backward, rotate_into, meta_table::dropout},
                              {sums_of_blocks, join, add_to_table, loss, all_finite, likeliest_of, chunk_bytes},
                              {Parts::slots, take, add_up, routed_backward, Parts::choose, Parts::choose_backward,

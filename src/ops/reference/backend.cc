@@ -20,6 +20,8 @@ const Backend& reference_backend() {
                              reference_table::attention(),
                              reference_table::norms(),
                              reference_table::mlstm(),
+                             reference_table::gated_delta(),
+                             reference_table::short_conv(),
                              reference_table::elementwise(),
                              reference_table::sums(),
                              reference_table::routed()};

@@ -8,91 +8,14 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
-#include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <tuple>
 
+#include "ops/reference/chunks.h"
 #include "ops/reference/table.h"
-#include "tensor/device.h"
-#include "tensor/host.h"
 
 namespace hone::ops::reference_table {
 namespace {
-
-constexpr std::int64_t kChunk = 64;
-
-// Documents in chunks. Those of one place lie one behind another, the longest documents first: who reaches a place is a
-// stretch of those that reached the one before it, from its begin.
-class Cut {
- public:
-  Cut(const std::vector<Span>& spans, at::Device device) : device_(device) {
-    for (std::size_t d = 0; d < spans.size(); ++d)
-      if (spans[d].end > spans[d].begin) documents.push_back(static_cast<std::int64_t>(d));
-    const auto tokens_of = [&](std::int64_t d) { return spans[d].end - spans[d].begin; };
-    for (const std::int64_t d : documents) length = std::max(length, std::min(kChunk, tokens_of(d)));
-    std::ranges::stable_sort(documents, [&](auto a, auto b) { return tokens_of(a) > tokens_of(b); });
-    std::vector<std::int64_t> tokens, places, kept;
-    for (std::int64_t place = 0;; ++place) {
-      const auto reach = [&](std::int64_t d) { return tokens_of(d) > place * length; };
-      const std::int64_t count = std::ranges::count_if(documents, reach);
-      if (count == 0) break;
-      begins.push_back(chunks);
-      for (std::int64_t i = 0; i < count; ++i)
-        for (std::int64_t t = 0; t < length; ++t) {
-          const std::int64_t token = spans[documents[i]].begin + place * length + t;
-          const bool there = token < spans[documents[i]].end;
-          if (there) kept.push_back(token), places.push_back(std::ssize(tokens));
-          tokens.push_back(there ? token : -1);
-        }
-      chunks += count;
-    }
-    begins.push_back(chunks);
-    is_any_short_ = kept.size() < tokens.size();
-    token_ = on_device(tokens), kept_ = on_device(kept), place_of_kept_ = on_device(places);
-    if (is_any_short_) none_CL_ = (token_ < 0).view({chunks, length}), token_ = token_.clamp_min(0);
-  }
-
-  at::Tensor on_device(const std::vector<std::int64_t>& numbers) const {
-    return devices::sent(host::tensor_of(numbers, {std::ssize(numbers)}), device_);
-  }
-  std::int64_t places() const { return std::ssize(begins) - 1; }
-  std::int64_t reached(std::int64_t place) const {  // by so many documents
-    return place < places() ? begins[place + 1] - begins[place] : 0;
-  }
-  // The chunks at a place, of its first `count` documents (-1: all).
-  at::Tensor at(const at::Tensor& x_C, std::int64_t place, std::int64_t count = -1) const {
-    return x_C.narrow(0, begins[place], count < 0 ? reached(place) : count);
-  }
-
-  // [N,H,...] -> [C,H,L,...], in fp32 at least, with `fill` where there is no token.
-  at::Tensor in_chunks(const at::Tensor& x, double fill = 0) const {
-    const at::Tensor y = widened(x).index_select(0, token_).unflatten(0, {chunks, length}).transpose(1, 2);
-    if (!is_any_short_) return y;
-    const at::Tensor none_C1L = none_CL_.unsqueeze(1);
-    return y.masked_fill(y.dim() == 4 ? none_C1L.unsqueeze(-1) : none_C1L, fill);
-  }
-  // And back; tokens of no document are 0.
-  at::Tensor in_tokens(const at::Tensor& x, const at::Tensor& like) const {
-    const at::Tensor rows = x.transpose(1, 2).flatten(0, 1).to(like.scalar_type());
-    const at::Tensor y = at::zeros_like(like, at::MemoryFormat::Contiguous);
-    return y.index_copy_(0, kept_, is_any_short_ ? rows.index_select(0, place_of_kept_) : rows);
-  }
-
-  std::int64_t chunks = 0, length = 1;
-  std::vector<std::int64_t> documents;  // that have tokens, the longest first
-  std::vector<std::int64_t> begins;     // of each place's chunks, and the end of the last one's
-
- private:
-  at::Device device_;
-  at::Tensor token_, none_CL_, kept_, place_of_kept_;
-  bool is_any_short_ = false;
-};
-
-// The same object for all layers of a pass.
-const Cut& cut_of(const Documents& documents, const at::Tensor& x) {
-  return documents.kept([&] { return Cut(documents.spans(), x.device()); });
-}
 
 // As in ops/cpu/products/mlstm-inl.h: factors by which tokens see others and the memory, and are kept by it.
 struct Weighed {
@@ -108,7 +31,7 @@ struct Weighed {
 double scale_of(const MlstmInput& input) { return 1 / std::sqrt(static_cast<double>(input.q_NHK.size(2))); }
 
 // m from chunk to chunk, which is one number per head. rows: those of the past for the documents; undefined: none.
-void follow_m(const Cut& cut, Weighed& x, const MlstmPast& past, const at::Tensor& rows) {
+void follow_m(const ChunkedDocuments& cut, Weighed& x, const MlstmPast& past, const at::Tensor& rows) {
   const at::Tensor total_CH = x.sum_CHL.select(-1, cut.length - 1), highest_CH = x.level_CHL.amax(-1);
   x.m_CH = at::zeros_like(highest_CH), x.last_m_CH = at::empty_like(highest_CH);
   if (rows.defined()) cut.at(x.m_CH, 0).copy_(past.memory.m_RH.index_select(0, rows));
@@ -122,7 +45,7 @@ void follow_m(const Cut& cut, Weighed& x, const MlstmPast& past, const at::Tenso
   x.kept_CHL1 = (x.level_CHL - most_CH.unsqueeze(-1)).exp().unsqueeze(-1);
 }
 
-Weighed weigh(const Cut& cut, const MlstmInput& input, const MlstmPast& past, const at::Tensor& rows) {
+Weighed weigh(const ChunkedDocuments& cut, const MlstmInput& input, const MlstmPast& past, const at::Tensor& rows) {
   Weighed x;
   x.q = cut.in_chunks(input.q_NHK) * scale_of(input), x.k = cut.in_chunks(input.k_NHK);
   x.v = cut.in_chunks(input.v_NHV);
@@ -148,7 +71,7 @@ struct Held {
 };
 
 // What the first `count` of them hold behind the place; `held`: before it, undefined: nothing.
-Held next(const Cut& cut, const Weighed& x, std::int64_t place, std::int64_t count, const Held& held) {
+Held next(const ChunkedDocuments& cut, const Weighed& x, std::int64_t place, std::int64_t count, const Held& held) {
   const at::Tensor k_DHLK = cut.at(x.k, place, count) * cut.at(x.kept_CHL1, place, count);
   Held made{at::matmul(k_DHLK.mT(), cut.at(x.v, place, count)), k_DHLK.sum(-2)};
   if (!held.values_DHKV.defined()) return made;
@@ -171,7 +94,7 @@ void leave(const Held& held, const at::Tensor& last_m_DH, std::int64_t first, co
 }
 
 MlstmMade forward(const MlstmInput& input, const Documents& documents, double eps, const MlstmPast& past) {
-  const Cut& cut = cut_of(documents, input.q_NHK);
+  const ChunkedDocuments& cut = cut_of(documents, input.q_NHK);
   if (cut.chunks == 0)
     return {at::zeros_like(input.v_NHV, at::MemoryFormat::Contiguous), at::zeros_like(input.input_NH).t()};
   at::Tensor rows;
@@ -201,7 +124,7 @@ MlstmMade forward(const MlstmInput& input, const Documents& documents, double ep
 }
 
 // What each token's level gets of the gradients of m of those whose top it is, also of later chunks.
-at::Tensor given_by_m(const Cut& cut, const Weighed& x, const at::Tensor& dm_CHL) {
+at::Tensor given_by_m(const ChunkedDocuments& cut, const Weighed& x, const at::Tensor& dm_CHL) {
   const at::Tensor none = at::zeros({}, dm_CHL.options());
   const at::Tensor of_memory_CH = at::where(x.is_own_CHL, none, dm_CHL).sum(-1);
   // Through the chunks, from the last: what a chunk passes to the one before it goes to that one's last top.
@@ -222,7 +145,7 @@ at::Tensor given_by_m(const Cut& cut, const Weighed& x, const at::Tensor& dm_CHL
 }
 
 // From each token to its document's end, which is no further than the last chunk's.
-at::Tensor from_here_on(const Cut& cut, const at::Tensor& difference_CHL) {
+at::Tensor from_here_on(const ChunkedDocuments& cut, const at::Tensor& difference_CHL) {
   const at::Tensor own_CH = difference_CHL.sum(-1), later_CH = at::zeros_like(own_CH);
   for (std::int64_t place = cut.places() - 1; place > 0; --place)
     cut.at(later_CH, place - 1, cut.reached(place)).copy_(cut.at(later_CH, place) + cut.at(own_CH, place));
@@ -231,7 +154,7 @@ at::Tensor from_here_on(const Cut& cut, const at::Tensor& difference_CHL) {
 
 // Gradients of queries, keys and values, of which the chunk's own weights have made their part; through the memories.
 struct ThroughMemories {
-  const Cut& cut;
+  const ChunkedDocuments& cut;
   const Weighed& x;
   const at::Tensor &dy, &ddivisor;
   at::Tensor &dq, &dk, &dv;
@@ -274,7 +197,7 @@ struct ThroughMemories {
 
 MlstmInput backward(const at::Tensor& dh_NHV, const MlstmSaved& saved, const Documents& documents, double eps) {
   const MlstmInput& input = saved.input;
-  const Cut& cut = cut_of(documents, dh_NHV);
+  const ChunkedDocuments& cut = cut_of(documents, dh_NHV);
   const auto zeros = [](const at::Tensor& like) { return at::zeros_like(like, at::MemoryFormat::Contiguous); };
   if (cut.chunks == 0)
     return {zeros(input.q_NHK), zeros(input.k_NHK), zeros(input.v_NHV), zeros(input.input_NH), zeros(input.forget_NH)};

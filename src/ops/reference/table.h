@@ -9,6 +9,8 @@ Backend::Products products();
 Backend::Attention attention();
 Backend::Norms norms();
 Backend::Mlstm mlstm();
+Backend::GatedDelta gated_delta();
+Backend::ShortConv short_conv();
 Backend::Elementwise elementwise();
 Backend::Sums sums();
 Backend::Routed routed();

@@ -232,13 +232,22 @@ std::optional<Error> missing_tokens(const fs::path& folder) {
   return Error(ErrorKind::config, what);
 }
 
+// A model of texts and images may say its ids in the section of its texts' half.
+Json with_half(Json model) {
+  const Json half = member(model, "text_config");
+  if (half.is_object())
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+      if (member(model, key).is_null() && half.contains(key)) model[key] = half[key];
+  return model;
+}
+
 std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallback, const std::string& where) {
   const std::string path = (fs::path(where) / "tokenizer.json").string();
   const std::string* content = find(files, "tokenizer.json");
   const TokenizerFile file = read_tokenizer_file(content ? *content : std::string_view("{}"), path);
   const Json config = parse(files, "tokenizer_config.json", where);
   const Sources from{read_special_config(files, where), parse(fallback, "generation_config.json", where),
-                     parse(fallback, "config.json", where)};
+                     with_half(parse(fallback, "config.json", where))};
   const std::string config_path = (fs::path(where) / "tokenizer_config.json").string();
   auto tokenizer = std::make_shared<JsonTokenizer>(file, path, extra_tokens(file.json, from.special, config_path));
   tokenizer->bos_id = special_id(*tokenizer, from, "bos", config_path);

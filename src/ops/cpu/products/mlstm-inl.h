@@ -1,50 +1,31 @@
-// What a matrix memory's passes share: sizes, packing, gates, and the step from one chunk to the next. Included by
-// kernel files only.
-//
-// Everything is computed in the type that is summed in: beside the products with weights this is little work.
+// What mLSTM's passes share: sizes, gates, and the step from one chunk to the next. Included by kernel files only.
 #pragma once
 
+#include "ops/cpu/products/memory-inl.h"
 #include "ops/cpu/products/mlstm.h"
-#include "ops/cpu/products/pieces-inl.h"
-#include "ops/cpu/products/product-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
-
-inline constexpr std::int64_t kChunk = 64;  // tokens
 
 template <class T>
 struct MlstmSizes {
   using W = Wide<T>;
   using U = Units<W>;
   static constexpr int kWide = kLanes<W>;
-  static constexpr std::int64_t kWhole = kWide > 8 ? kWide : 8;  // registers and groups of rows
   explicit MlstmSizes(const MlstmShape& s)
       : shape(s),
-        keys(round_up(s.key_size, kWhole)),
-        values(round_up(s.value_size, kWhole)),
+        keys(whole<W>(s.key_size)),
+        values(whole<W>(s.value_size)),
         chunks((s.tokens + kChunk - 1) / kChunk),
         scale(static_cast<W>(1 / std::sqrt(static_cast<double>(s.key_size)))) {}
 
   std::int64_t count(std::int64_t chunk) const { return least(kChunk, shape.tokens - chunk * kChunk); }
-  std::int64_t rows(std::int64_t chunk) const { return round_up(count(chunk), kWhole); }  // zeros behind the last
+  std::int64_t rows(std::int64_t chunk) const { return whole<W>(count(chunk)); }  // zeros behind the last
 
   const MlstmShape& shape;
   std::int64_t keys, values;  // sizes of a key and a value in whole registers
   std::int64_t chunks;
   W scale;  // of products of queries and keys
 };
-
-// Rows [first, first + count) of a head to [rows][wide], with zeros behind each and behind the last.
-template <class T>
-void pack(HeadRows<const T> from, std::int64_t first, std::int64_t count, std::int64_t rows, std::int64_t size,
-          std::int64_t wide, Wide<T>* to) {
-  using W = Wide<T>;
-  for (std::int64_t r = 0; r < rows; ++r, to += wide) {
-    const T* row = from.data + (first + r) * from.stride;
-    if (r < count) each_vector<W>(size, [&](std::int64_t i, auto part) { store(to + i, load(row + i, part), part); });
-    for (std::int64_t i = r < count ? size : 0; i < wide; ++i) to[i] = 0;
-  }
-}
 
 template <class W>
 W log_sigmoid(W x) {
@@ -108,64 +89,20 @@ struct Held {
   bool empty = true;
 };
 
-// to = decay * from (nothing of an empty one) + sum over rows of columns[.][row] v[row], for values; `to` may be
-// `from`.
-template <class T>
-void take_in_values(const MlstmSizes<T>& sizes, const Wide<T>* columns, const Wide<T>* v, std::int64_t rows,
-                    Wide<T> decay, const Held<Wide<T>>& from, const Held<Wide<T>>& to) {
-  using W = Wide<T>;
-  using U = Units<W>;
-  each_tile(sizes.keys, 0, sizes.values / kLanes<W>,
-            [&]<int R, int V>(Int<R>, Int<V>, std::int64_t row, std::int64_t vector) HONE_LAMBDA {
-              Vec<W> x[R][V] = {};
-              const std::int64_t at = row * sizes.values + vector * kLanes<W>;
-              if (!from.empty) {
-                load_tile(from.values + at, sizes.values, x);
-                HONE_UNROLL
-                for (int r = 0; r < R; ++r) {
-                  HONE_UNROLL
-                  for (int i = 0; i < V; ++i) x[r][i] *= decay;
-                }
-              }
-              multiply<U>(columns + row * kChunk, kChunk, v + vector * kLanes<W>, sizes.values, rows, x);
-              store_tile(x, to.values + at, sizes.values);
-            });
-}
-
-// The same of keys, whose rows have 1 for a value. k_columns [keys][kChunk] are those of the keys times what the memory
-// takes of them.
+// take_in_values(), and the same of keys, whose rows have 1 for a value. k_columns [keys][kChunk] are those of the keys
+// times what the memory takes of them.
 template <class T>
 void take_in(const MlstmSizes<T>& sizes, const Wide<T>* k_columns, const Wide<T>* v, std::int64_t rows, Wide<T> decay,
              const Held<Wide<T>>& from, Held<Wide<T>>& to) {
   using W = Wide<T>;
-  take_in_values<T>(sizes, k_columns, v, rows, decay, from, to);
+  take_in_values<W>({sizes.keys, sizes.values}, k_columns, v, rows, decay, from.empty ? nullptr : from.values,
+                    to.values);
   for (std::int64_t k = 0; k < sizes.keys; ++k) {
     const W* column = k_columns + k * kChunk;
     const W added = sum_over<W>(rows, [&](std::int64_t i, auto part) { return load(column + i, part); });
     to.keys[k] = (from.empty ? W(0) : decay * from.keys[k]) + added;
   }
   to.empty = false;
-}
-
-// columns [size][kChunk] times a factor per row of the chunk.
-template <class W>
-void scale_columns(W* columns, std::int64_t size, std::int64_t rows, const W* factors) {
-  for (std::int64_t k = 0; k < size; ++k)
-    for (std::int64_t t = 0; t < rows; t += kLanes<W>)
-      store_lanes(columns + k * kChunk + t,
-                  load_lanes<Vec<W>>(columns + k * kChunk + t) * load_lanes<Vec<W>>(factors + t));
-}
-
-// x where lanes from `lane` on are rows at or behind `row`, 0 elsewhere.
-template <class W>
-HONE_INLINE Vec<W> from_row(Vec<W> x, std::int64_t row, std::int64_t lane) {
-  using I = typename LaneTypes<W>::Int;
-  return count_up<W>() + static_cast<I>(lane) >= static_cast<I>(row) ? x : Vec<W>{};
-}
-template <class W>
-HONE_INLINE Vec<W> up_to_row(Vec<W> x, std::int64_t row, std::int64_t lane) {
-  using I = typename LaneTypes<W>::Int;
-  return count_up<W>() + static_cast<I>(lane) <= static_cast<I>(row) ? x : Vec<W>{};
 }
 
 }  // namespace hone::ops::cpu::CPU_CAPABILITY

@@ -49,11 +49,6 @@ std::int64_t backward_room(const MlstmShape& shape) {
   return BackwardRoom<T>(shape, nullptr).pieces.taken();
 }
 
-template <class W>
-HONE_INLINE W dot(const W* a, const W* b, std::int64_t size) {
-  return sum_over<W>(size, [&](std::int64_t i, auto part) { return load(a + i, part) * load(b + i, part); });
-}
-
 template <class T>
 class BackwardPass {
  public:
@@ -269,7 +264,8 @@ class BackwardPass {
     for (std::int64_t k = 0; k < x_.keys; ++k)
       d.keys[k] =
           (d.empty ? W(0) : d.keys[k] * x_.gates.decay) + dot<W>(x_.q_columns + k * kChunk, x_.ddivisor, padded_);
-    take_in_values<T>(x_, x_.q_columns, x_.dy, padded_, x_.gates.decay, d, d);
+    take_in_values<W>({x_.keys, x_.values}, x_.q_columns, x_.dy, padded_, x_.gates.decay,
+                      d.empty ? nullptr : d.values, d.values);
     d.empty = false;
   }
 

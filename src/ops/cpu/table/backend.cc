@@ -20,6 +20,8 @@ const Backend& cpu_backend() {
                              cpu_table::attention(),
                              cpu_table::norms(),
                              cpu_table::mlstm(),
+                             cpu_table::gated_delta(),
+                             cpu_table::short_conv(),
                              cpu_table::elementwise(),
                              cpu_table::sums(),
                              cpu_table::routed()};

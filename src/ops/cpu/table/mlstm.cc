@@ -3,37 +3,16 @@
 #include <ATen/OpMathType.h>
 
 #include <algorithm>
-#include <memory>
-#include <numeric>
 
 #include "hone/error.h"
 #include "ops/cpu/products/mlstm.h"
+#include "ops/cpu/table/document_jobs.h"
 #include "ops/cpu/table/heads.h"
 #include "ops/cpu/table/table.h"
 #include "ops/kernels.h"
-#include "ops/parallel.h"
 
 namespace hone::ops::cpu_table {
 namespace {
-
-struct Job {
-  std::size_t document = 0;
-  std::int64_t head = 0;
-};
-
-// The longest documents first.
-std::vector<Job> jobs_of(const std::vector<Span>& spans, std::int64_t heads) {
-  std::vector<std::size_t> order(spans.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return spans[a].end - spans[a].begin > spans[b].end - spans[b].begin;
-  });
-  std::vector<Job> jobs;
-  for (const std::size_t document : order)
-    for (std::int64_t head = 0; head < heads && spans[document].end > spans[document].begin; ++head)
-      jobs.push_back({document, head});
-  return jobs;
-}
 
 cpu::MlstmShape shape_of(const Span& span, const MlstmInput& input, double eps) {
   return {span.end - span.begin, input.q_NHK.size(2), input.v_NHV.size(2), eps};
@@ -70,7 +49,7 @@ struct Memories {
     heads = v.size(1), key_size = v.size(2), value_size = v.size(3);
     values = v.mutable_data_ptr<W>(), keys = k.mutable_data_ptr<W>(), m = m_RH.mutable_data_ptr<W>();
   }
-  cpu::MlstmState<T> of(const Job& job) const {
+  cpu::MlstmState<T> of(const DocumentJob& job) const {
     if (rows.empty()) return {};
     const std::int64_t head = rows[job.document] * heads + job.head;
     return {values + head * key_size * value_size, keys + head * key_size, m + head};
@@ -79,15 +58,6 @@ struct Memories {
   std::int64_t heads = 0, key_size = 0, value_size = 0;
   W *values = nullptr, *keys = nullptr, *m = nullptr;
 };
-
-// Runs work(job, room) for each of them, in a room that is large enough for the longest.
-template <class Work>
-void share_out_jobs(const std::vector<Job>& jobs, std::int64_t bytes, Work&& work) {
-  share_out_with(std::ssize(jobs), [&] {
-    auto room = std::make_shared<WorkRoom>(bytes);
-    return [&, room](std::int64_t i) { work(jobs[i], room->at()); };
-  });
-}
 
 template <class T>
 std::int64_t longest_room(std::int64_t (*room)(const cpu::MlstmShape&), const std::vector<Span>& spans,
@@ -108,12 +78,12 @@ MlstmMade forward(const MlstmInput& input, const Documents& documents, double ep
     const Heads<T> h(made.h_NHV, 0);
     const Memories<T> memories(past);
     auto* divisor = made.divisor_HN.mutable_data_ptr<cpu::Wide<T>>();
-    const auto work = [&](const Job& job, void* room) {
+    const auto work = [&](const DocumentJob& job, void* room) {
       const Span& span = spans[job.document];
       kernels.run(shape_of(span, input, eps), rows.of(job.head, span.begin), memories.of(job),
                   {h.rows(job.head, span.begin), divisor + job.head * tokens + span.begin}, room);
     };
-    share_out_jobs(jobs_of(spans, heads), longest_room<T>(kernels.room, spans, input), work);
+    share_out_jobs(document_jobs(spans, heads), longest_room<T>(kernels.room, spans, input), work);
   });
   return made;
 }
@@ -132,7 +102,7 @@ MlstmInput backward(const at::Tensor& dh_NHV, const MlstmSaved& saved, const Doc
     const Heads<T> h(saved.made.h_NHV, 0), dh(dh_NHV, 0), dq(made.q_NHK, 0), dk(made.k_NHK, 0), dv(made.v_NHV, 0);
     const W* divisor = saved.made.divisor_HN.const_data_ptr<W>();
     W *input_gate = made.input_NH.mutable_data_ptr<W>(), *forget_gate = made.forget_NH.mutable_data_ptr<W>();
-    const auto work = [&](const Job& job, void* room) {
+    const auto work = [&](const DocumentJob& job, void* room) {
       const Span& span = spans[job.document];
       const std::int64_t head = job.head, first = span.begin, gate = first * heads + head;
       kernels.run(
@@ -141,7 +111,7 @@ MlstmInput backward(const at::Tensor& dh_NHV, const MlstmSaved& saved, const Doc
           {dq.rows(head, first), dk.rows(head, first), dv.rows(head, first), input_gate + gate, forget_gate + gate},
           room);
     };
-    share_out_jobs(jobs_of(spans, heads), longest_room<T>(kernels.room, spans, input), work);
+    share_out_jobs(document_jobs(spans, heads), longest_room<T>(kernels.room, spans, input), work);
   });
   return made;
 }

@@ -1,0 +1,46 @@
+// The tensors of a model's folder by the names that its weights have.
+//
+// Of a model of texts and images those of the texts' half, whose names say so:
+//
+//   model.language_model.X (transformers 5), language_model.model.X (4)   model.X
+//   lm_head.X, language_model.lm_head.X, score.X                          lm_head.X, score.X
+//
+// Experts' weights that are one tensor, as transformers has them in memory and some publish them, are told one by one:
+//
+//   X.experts.gate_up_proj [E, 2 I, D]   X.experts.<e>.gate_proj.weight, X.experts.<e>.up_proj.weight
+//   X.experts.down_proj    [E, D, I]     X.experts.<e>.down_proj.weight
+//
+// Letters: E experts, I inner, D hidden.
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hub/places.h"
+
+namespace hone::hub {
+
+class ModelTensors {
+ public:
+  explicit ModelTensors(const std::filesystem::path& folder);  // throws Error(checkpoint)
+  const Places& all() const { return places_; }
+  const std::vector<std::string>& left_out() const { return left_out_; }  // of no texts' half
+
+ private:
+  void take_half(std::string_view prefix);
+  void split_experts();
+  void split(const std::string& stem, const SafetensorsSet::Place& place, const std::vector<const char*>& weights,
+             Places& into);
+  SafetensorsSet files_;
+  Places places_;
+  std::deque<TensorInfo> parts_;
+  std::vector<std::string> left_out_;
+};
+
+// A module's or a tensor's name in the texts' half; itself, where it is in none.
+std::string name_in_half(const std::string& name);
+
+}  // namespace hone::hub

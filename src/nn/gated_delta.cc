@@ -1,0 +1,35 @@
+// A memory of a pass that is corrected, and the short convolution before it.
+#include <ATen/ATen.h>
+
+#include "hone/memory_layers.h"
+#include "nn/kv_cache.h"
+#include "nn/plan.h"
+#include "ops/gated_delta.h"
+#include "ops/short_conv.h"
+
+namespace hone::nn {
+
+Tensor gated_delta(const Tensor& q_NGK, const Tensor& k_NGK, const Tensor& v_NHV, const Tensor& decay_NH,
+                   const Tensor& step_NH, Pass& pass) {
+  const ops::DeltaInput input{q_NGK, k_NGK, v_NHV, decay_NH, step_NH};
+  const Plan& plan = pass.plan();
+  if (pass.cache) return pass.cache->gated_delta(pass.layer, input, plan);
+  const auto there = [&](const Tensor& x) { return plan.to_documents(x); };
+  Tensor y_NHV = plan.from_documents(
+      ops::gated_delta({there(q_NGK), there(k_NGK), there(v_NHV), there(decay_NH), there(step_NH)}, plan.documents()));
+  pass.sow("gated_delta", y_NHV);
+  return y_NHV;
+}
+
+ShortConvolution::ShortConvolution(std::int64_t channels, std::int64_t taps, double std)
+    : weight(parameter("weight", {channels, 1, taps}, {.std = std})) {}
+
+Tensor ShortConvolution::operator()(const Tensor& x_NC, Pass& pass) const {
+  const Plan& plan = pass.plan();
+  const Tensor weight_CT = weight.use().squeeze(1);
+  if (pass.cache) return pass.cache->short_conv(pass.layer, x_NC, weight_CT, plan);
+  return plan.from_documents(
+      ops::short_conv(plan.to_documents(x_NC), weight_CT, plan.documents(), weight.gradient_sum()));
+}
+
+}  // namespace hone::nn

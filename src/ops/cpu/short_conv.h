@@ -1,0 +1,36 @@
+// Kernels of ops::short_conv over stretches of a document's tokens.
+#pragma once
+
+#include "ops/cpu/kernel.h"
+
+namespace hone::ops::cpu {
+
+// x, y, dy and dx point to the stretch's first token.
+template <class T>
+struct ShortConvArgs {
+  const T* x = nullptr;             // [tokens, channels]
+  const Wide<T>* weight = nullptr;  // [taps, channels], the newest token's last
+  std::int64_t tokens = 0, channels = 0, taps = 0;
+  std::int64_t before = 0;  // tokens of the document before the stretch
+  T* y = nullptr;
+};
+
+template <class T>
+struct ShortConvGradientArgs {
+  const T *dy = nullptr, *x = nullptr;
+  const Wide<T>* weight = nullptr;
+  std::int64_t tokens = 0, channels = 0, taps = 0;
+  std::int64_t before = 0, after = 0;  // tokens of the document before and behind the stretch
+  T* dx = nullptr;
+  Wide<T>* dweight = nullptr;  // [taps, channels], added to
+  Wide<T>* room = nullptr;     // [taps, channels]
+};
+
+template <class T>
+struct ShortConvKernels {
+  void (*forward)(const ShortConvArgs<T>& args);
+  void (*backward)(const ShortConvGradientArgs<T>& args);
+};
+HONE_KERNELS(ShortConvKernels, short_conv_kernels)
+
+}  // namespace hone::ops::cpu
