@@ -134,7 +134,8 @@ const auto& entry_of(const Node& hf_config, const std::string& file) {
   const std::string type = model_type_of(hf_config, file);
   const auto* entry = registries().models.find(type);
   if (entry) return *entry;
-  const std::string near = config::nearest(type, registries().models.names());
+  const bool has_half = registries().models.find(type + "_text") != nullptr;
+  const std::string near = has_half ? type + "_text" : config::nearest(type, registries().models.names());
   if (hf_config.find("text_config") && hf_config.find("vision_config"))
     throw Error(ErrorKind::config,
                 fmt::format("{}: model_type: {} is a model of texts and images, which hone has not", file, type))

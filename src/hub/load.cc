@@ -147,7 +147,8 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
                                   any ? "the model has no such weights" : "they belong to another head",
                                   list_names(names.unused)));
   if (!tensors.left_out().empty())
-    log::info("{}: not read, as they are not of the texts' half: {}", folder.string(), list_names(tensors.left_out()));
+    log::info("{}: not read, as they are not of the texts' half: {}", folder.string(),
+              list_names(tensors.left_out(), 3));
 }
 
 void init_weights(Model& model, std::uint64_t seed, WeightTypes types) {

@@ -49,6 +49,9 @@ class Reader {
 
   const std::string path() const { return file_.path().string(); }
 
+  // As PEFT calls the module that the adapter was made on.
+  const std::string& name_in_file(const std::string& module) const { return file_names_.at(module); }
+
   // null: the model has none of that name.
   Weight* find(const std::string& name) const {
     const auto found = weights_.find(name);
@@ -103,6 +106,7 @@ class Reader {
     std::map<std::string, Parts> all;
     for (auto& [module, parts] : modules) {
       const bool of_body = !find(module + ".weight") && find(prefix + module + ".weight");
+      if (of_body) file_names_[prefix + module] = prefix + file_names_.at(module);
       all[of_body ? prefix + module : module] = std::move(parts);
     }
     modules = std::move(all);
@@ -120,10 +124,12 @@ class Reader {
     if (!name.starts_with(hub::kPeftPrefix))
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: {}: expected a name that begins with {}", path(), name, hub::kPeftPrefix));
-    name = hub::name_in_half(name.substr(std::string_view(hub::kPeftPrefix).size()));
+    const std::string there = name.substr(std::string_view(hub::kPeftPrefix).size());
+    name = hub::name_in_half(there);
     const auto ends = [&](std::string_view end) {
       if (!name.ends_with(end)) return false;
       name.erase(name.size() - end.size());
+      file_names_[name] = there.substr(0, there.size() - end.size());
       return true;
     };
     if (ends(".lora_A.weight") || ends(".lora_embedding_A")) {
@@ -150,6 +156,7 @@ class Reader {
   Safetensors file_;
   at::ScalarType type_;
   std::map<std::string, Weight*> weights_;
+  std::map<std::string, std::string> file_names_;  // of modules
   const Weight* tied_ = nullptr;  // the table that is the head, too
 };
 
@@ -263,7 +270,7 @@ class Loading {
     std::erase_if(file_.modules, [&](const auto& one) {
       const std::string& module = one.first;
       const bool plain = module.find(".experts") == std::string::npos && file_.find(module + ".weight");
-      if (!plain || config_.selection.selects(module)) return false;
+      if (!plain || config_.selection.selects(file_.name_in_file(module))) return false;
       left_out_.push_back(module);
       return true;
     });

@@ -32,11 +32,17 @@ struct ExpertKeys : B {
     return std::tuple_cat(
         B::fields(),
         std::tuple{
-            field("num_experts", &C::num_experts, "Experts of a layer.", count),
-            field("num_experts_per_tok", &C::num_experts_per_tok, "Experts that a token goes to.", count),
-            field("moe_intermediate_size", &C::moe_intermediate_size, "Width inside an expert.", size),
+            field("num_experts", &C::num_experts,
+                  "Experts of a layer; default 128 in qwen3_moe, 60 in qwen2_moe, 512 in qwen3_next, 256 in "
+                  "qwen3_5_moe_text.",
+                  count),
+            field("num_experts_per_tok", &C::num_experts_per_tok,
+                  "Experts that a token goes to; default 8, 4 in qwen2_moe, 10 in qwen3_next.", count),
+            field("moe_intermediate_size", &C::moe_intermediate_size,
+                  "Width inside an expert; default 768 in qwen3_moe, 1408 in qwen2_moe, else 512.", size),
             field("shared_expert_intermediate_size", &C::shared_expert_intermediate_size,
-                  "Width inside the expert that every token goes to (qwen2_moe, qwen3_next, qwen3_5_moe_text).", size),
+                  "Width inside the expert that every token goes to; default 5632 in qwen2_moe, 512 in qwen3_next and "
+                  "qwen3_5_moe_text, which alone have one.", size),
             field("decoder_sparse_step", &C::decoder_sparse_step,
                   "Every how manieth layer has experts; 1 = all. The others have an MLP of intermediate_size.", size),
             field("mlp_only_layers", &C::mlp_only_layers, "Layers, from 0, that have an MLP all the same.",
@@ -92,7 +98,10 @@ void read_sparse_layers(const C& c, std::int64_t layers, ExpertShape& s, Problem
 template <class C>
 void read_experts(const C& c, const ExpertDefaults& defaults, const LlamaShape& llama, ExpertShape& s,
                   Problems& problems) {
-  read_sparse_layers(c, llama.layers, s, problems);
+  if (defaults.may_be_dense)
+    read_sparse_layers(c, llama.layers, s, problems);
+  else
+    s.sparse.assign(static_cast<std::size_t>(std::min<std::int64_t>(llama.layers, 10000)), true);
   s.experts = c.num_experts.value_or(defaults.experts);
   s.experts_per_token = c.num_experts_per_tok.value_or(defaults.per_token);
   problems.require(
@@ -105,7 +114,7 @@ void read_experts(const C& c, const ExpertDefaults& defaults, const LlamaShape& 
   refuse_keys(c.model_type,
               {{"shared_expert_intermediate_size", defaults.shared_inner == 0 && c.shared_expert_intermediate_size},
                {"norm_topk_prob", !defaults.may_be_dense && !s.normalise},
-               {"decoder_sparse_step", !defaults.may_be_dense && s.sparse_step != 1},
+               {"decoder_sparse_step", !defaults.may_be_dense && c.decoder_sparse_step.value_or(1) != 1},
                {"mlp_only_layers", !defaults.may_be_dense && c.mlp_only_layers && !c.mlp_only_layers->empty()}},
               problems);
   const auto layers = static_cast<double>(std::count(s.sparse.begin(), s.sparse.end(), true));

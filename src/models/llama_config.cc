@@ -44,8 +44,13 @@ void read_sizes(const LlamaConfig& c, const Family& family, LlamaShape& s, Probl
   const bool may_differ = s.model_type != "llama" && s.model_type != "gemma2" && s.model_type != "gemma3_text";
   problems.require(divides || ((c.head_dim || family.head_size > 0) && may_differ), "hidden_size",
                    fmt::format("got {}, expected a multiple of num_attention_heads ({})", s.hidden, s.heads));
-  problems.require(s.heads % s.kv_heads == 0, "num_attention_heads",
-                   fmt::format("got {}, expected a multiple of num_key_value_heads ({})", s.heads, s.kv_heads));
+  if (s.heads % s.kv_heads != 0 && is_default(c.num_key_value_heads))
+    problems.add("num_key_value_heads",
+                 fmt::format("missing; its default, {}, does not divide num_attention_heads ({})", s.kv_heads,
+                             s.heads));
+  else
+    problems.require(s.heads % s.kv_heads == 0, "num_attention_heads",
+                     fmt::format("got {}, expected a multiple of num_key_value_heads ({})", s.heads, s.kv_heads));
   s.head_size = c.head_dim.value_or(family.head_size != 0 ? family.head_size : s.hidden / s.heads);
   problems.require(s.head_size % 2 == 0 && s.head_size > 0, "head_dim",
                    fmt::format("got {}, expected an even number", s.head_size));

@@ -54,7 +54,9 @@ struct LlamaConfig : LabelKeys {
             field("num_attention_heads", &C::num_attention_heads, "Query heads.", {.low = 1, .high = 65536}),
             field("num_key_value_heads", &C::num_key_value_heads,
                   "Key and value heads; null = as many as query heads."),
-            field("head_dim", &C::head_dim, "Size of a head; null = hidden_size / num_attention_heads.",
+            field("head_dim", &C::head_dim,
+                  "Size of a head; absent: hidden_size / num_attention_heads, but 256 in gemma, qwen3_next and "
+                  "qwen3_5_text, 128 in qwen3.",
                   {.low = 2, .high = 65536}),
             field("max_position_embeddings", &C::max_position_embeddings, "Longest sequence the model is meant for.",
                   size),

@@ -72,7 +72,7 @@ void refuse_others(const DeltaKeys& c, Problems& problems) {
   const auto is_silu = [](const std::string& name) { return name == "silu" || name == "swish"; };
   for (const auto& [key, name] : {std::pair{"hidden_act", &c.hidden_act}, {"output_gate_type", &c.output_gate_type}})
     problems.require(is_silu(name->value_or("silu")), key,
-                     fmt::format("got {}, expected silu: the convolution has no other", name->value_or("")));
+                     fmt::format("got {}, expected silu, which these models have", name->value_or("")));
 }
 
 bool is_next(const DeltaKeys& c) { return c.model_type == "qwen3_next"; }

@@ -24,7 +24,8 @@ struct DeltaKeys : LlamaConfig {
         LlamaConfig::fields(),
         std::tuple{
             field("linear_conv_kernel_dim", &C::linear_conv_kernel_dim,
-                  "Tokens that the convolution before a memory reads.", {.low = 2, .high = 64}),
+                  "Tokens that the convolution before a memory (linear attention: gated delta net) reads.",
+                  {.low = 2, .high = 64}),
             field("linear_key_head_dim", &C::linear_key_head_dim, "Size of a memory's queries and keys.", size),
             field("linear_value_head_dim", &C::linear_value_head_dim, "Size of a memory's values.", size),
             field("linear_num_key_heads", &C::linear_num_key_heads, "Heads of queries and keys of memories.", size),

@@ -42,10 +42,13 @@ bool is_of_classifier(const Model& model, const NamedWeight& one) {
   return classifier && (one.module + ".").starts_with(classifier->weights_prefix());
 }
 
-// Layers of the body: what makes the outputs, chooses among experts, or is one of many experts is left out.
+// Layers of the body: what makes the outputs, chooses among experts, or is an expert, be it shared, is left out.
 bool is_plain_linear(const Model& model, const NamedWeight& one) {
   if (one.weight->use_as() == WeightUse::table || !can_have_adapter(*one.weight)) return false;
-  return one.module != "lm_head" && !is_of_classifier(model, one) && !is_of_experts(one.module);
+  const CausalLm* lm = model.causal_lm();
+  if (one.module == "lm_head" || (lm && lm->head().is_weight(*one.weight))) return false;
+  return !is_of_classifier(model, one) && !is_of_experts(one.module) &&
+         one.module.find(".shared_expert") == std::string::npos;
 }
 
 std::vector<NamedWeight> modules_of(Model& model) {

@@ -232,6 +232,24 @@ void warn_about_float8(const Recipe& recipe, at::Device device, std::vector<std:
     warnings.push_back("trainer.fp8: no hardware for it here: products are emulated, and slower than in bf16");
 }
 
+// PEFT takes modules of these names for routed experts, as transformers 5 has them in one piece, and drops what they
+// have in layers without (PEFT 0.21).
+void warn_about_peft(const Inputs& inputs, std::vector<std::string>& warnings) {
+  if (!inputs.adapter) return;
+  const config::Node config = inputs.model->hf_config();
+  const config::Node* type = config.find("model_type");
+  if (!type || (type->text() != "qwen3_moe" && type->text() != "qwen3_next")) return;
+  std::vector<std::string> lost;
+  for (const std::string& module : inputs.adapter_report.adapted)
+    if (module.find(".experts.") == std::string::npos &&
+        (module.ends_with(".gate_proj") || module.ends_with(".up_proj") || module.ends_with(".down_proj")))
+      lost.push_back(module);
+  if (!lost.empty())
+    warnings.push_back(fmt::format("PEFT will not read what the adapter has for {}: it takes the names for routed "
+                                   "experts; adapter.exclude leaves them out, hone merge takes them in",
+                                   list_names(lost, 3)));
+}
+
 // ranks: on this machine.
 void warn_about_memory(const MemoryPlan& memory, at::Device device, int ranks, std::vector<std::string>& warnings) {
   const std::uint64_t there = memory_there(device);
@@ -307,6 +325,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   warn_about_callbacks(recipe, steps, result.warnings);
   warn_about_half(recipe, result.warnings);
   warn_about_float8(recipe, device, result.warnings);
+  warn_about_peft(inputs, result.warnings);
   warn_about_memory(memory, device, ranks, result.warnings);
   if (recipe.data.max_length > inputs.model->max_positions())
     result.warnings.push_back(fmt::format("data.max_length {} is beyond the model's max_position_embeddings {}",
