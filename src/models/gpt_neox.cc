@@ -185,7 +185,7 @@ class GptNeoX final : public CausalLm {
     if (embed_in.weight.filled())
       node.at_or_add("dtype") = Node::scalar(hf_name(embed_in.weight.use().scalar_type()), /*quoted=*/true);
     node.at_or_add("use_cache") = config::Values<bool>::write(true);
-  node.at_or_add("is_decoder") = config::Values<bool>::write(false);
+    node.at_or_add("is_decoder") = config::Values<bool>::write(false);
     sort_keys(node);
     return node;
   }
