@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ops/by_document.h"
 #include "ops/check.h"
 #include "ops/short_conv.h"
 
@@ -36,19 +37,12 @@ Op delta_op(const std::vector<Span>& spans) {
 Op delta_meaning(const std::vector<Span>& spans) {
   return [=](const auto& in) {
     const DeltaInput all = delta_input(in);
-    std::vector<Tensor> parts;
-    std::int64_t done = 0;
-    for (const Span& span : spans) {
-      if (span.end == span.begin) continue;
+    return by_document(all.v_NHV, spans, [&](std::size_t, const Span& span) {
       const auto part = [&](const Tensor& x) { return x.slice(0, span.begin, span.end); };
-      parts.push_back(at::zeros_like(all.v_NHV.slice(0, done, span.begin)));
       Tensor nothing;
-      parts.push_back(reference::gated_delta(
-          {part(all.q_NGK), part(all.k_NGK), part(all.v_NHV), part(all.decay_NH), part(all.step_NH)}, nothing));
-      done = span.end;
-    }
-    parts.push_back(at::zeros_like(all.v_NHV.slice(0, done)));
-    return at::cat(parts);
+      return reference::gated_delta(
+          {part(all.q_NGK), part(all.k_NGK), part(all.v_NHV), part(all.decay_NH), part(all.step_NH)}, nothing);
+    });
   };
 }
 

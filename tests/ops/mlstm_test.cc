@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ops/by_document.h"
 #include "ops/check.h"
 #include "ops/head_norm.h"
 
@@ -40,19 +41,12 @@ Op op_of(const std::vector<Span>& spans) {
 Op meaning_of(const std::vector<Span>& spans) {
   return [=](const auto& in) {
     const MlstmInput all = input_of(in);
-    std::vector<Tensor> parts;
-    std::int64_t done = 0;
-    for (const Span& span : spans) {
-      if (span.end == span.begin) continue;
+    return by_document(all.v_NHV, spans, [&](std::size_t, const Span& span) {
       const auto part = [&](const Tensor& x) { return x.slice(0, span.begin, span.end); };
-      parts.push_back(at::zeros_like(all.v_NHV.slice(0, done, span.begin)));
       MlstmMemory nothing;
-      parts.push_back(reference::mlstm(
-          {part(all.q_NHK), part(all.k_NHK), part(all.v_NHV), part(all.input_NH), part(all.forget_NH)}, nothing, kEps));
-      done = span.end;
-    }
-    parts.push_back(at::zeros_like(all.v_NHV.slice(0, done)));
-    return at::cat(parts);
+      return reference::mlstm(
+          {part(all.q_NHK), part(all.k_NHK), part(all.v_NHV), part(all.input_NH), part(all.forget_NH)}, nothing, kEps);
+    });
   };
 }
 

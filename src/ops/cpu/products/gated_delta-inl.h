@@ -13,25 +13,7 @@ inline constexpr double kSmallestSquare = 1e-6;  // is added to a vector's squar
 inline constexpr int kSolved = 8;                // rows of a triangle that are solved at a time
 
 template <class T>
-struct DeltaSizes {
-  using W = Wide<T>;
-  explicit DeltaSizes(const DeltaShape& s)
-      : shape(s),
-        keys(whole<W>(s.key_size)),
-        values(whole<W>(s.value_size)),
-        chunks((s.tokens + kChunk - 1) / kChunk),
-        scale(static_cast<W>(1 / std::sqrt(static_cast<double>(s.key_size)))) {}
-
-  std::int64_t count(std::int64_t chunk) const { return least(kChunk, shape.tokens - chunk * kChunk); }
-  std::int64_t rows(std::int64_t chunk) const { return whole<W>(count(chunk)); }  // zeros behind the last
-  std::int64_t memory() const { return keys * values; }
-  MemorySizes sizes() const { return {keys, values}; }
-
-  const DeltaShape& shape;
-  std::int64_t keys, values;  // sizes of a key and a value in whole registers
-  std::int64_t chunks;
-  W scale;  // of queries
-};
+using DeltaSizes = ChunkedSizes<T, DeltaShape>;
 
 // Packed rows times `scale`, over their lengths; factors: what each was multiplied with, unless null.
 template <class W>

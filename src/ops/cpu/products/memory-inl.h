@@ -39,6 +39,28 @@ struct MemorySizes {
   std::int64_t keys = 0, values = 0;  // whole()
 };
 
+// Of a document that is gone through by chunks; Shape has tokens, key_size and value_size.
+template <class T, class Shape>
+struct ChunkedSizes {
+  using W = Wide<T>;
+  explicit ChunkedSizes(const Shape& s)
+      : shape(s),
+        keys(whole<W>(s.key_size)),
+        values(whole<W>(s.value_size)),
+        chunks((s.tokens + kChunk - 1) / kChunk),
+        scale(static_cast<W>(1 / std::sqrt(static_cast<double>(s.key_size)))) {}
+
+  std::int64_t count(std::int64_t chunk) const { return least(kChunk, shape.tokens - chunk * kChunk); }
+  std::int64_t rows(std::int64_t chunk) const { return whole<W>(count(chunk)); }  // zeros behind the last
+  std::int64_t memory() const { return keys * values; }
+  MemorySizes sizes() const { return {keys, values}; }
+
+  const Shape& shape;
+  std::int64_t keys, values;  // sizes of a key and a value in whole registers
+  std::int64_t chunks;
+  W scale;  // of queries, or of their products with keys
+};
+
 // A memory [keys][values]: to = decay * from (null: nothing) + sum over rows of columns[.][row] v[row]; `to` may be
 // `from`.
 template <class W>

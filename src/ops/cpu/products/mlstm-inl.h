@@ -7,25 +7,7 @@
 namespace hone::ops::cpu::CPU_CAPABILITY {
 
 template <class T>
-struct MlstmSizes {
-  using W = Wide<T>;
-  using U = Units<W>;
-  static constexpr int kWide = kLanes<W>;
-  explicit MlstmSizes(const MlstmShape& s)
-      : shape(s),
-        keys(whole<W>(s.key_size)),
-        values(whole<W>(s.value_size)),
-        chunks((s.tokens + kChunk - 1) / kChunk),
-        scale(static_cast<W>(1 / std::sqrt(static_cast<double>(s.key_size)))) {}
-
-  std::int64_t count(std::int64_t chunk) const { return least(kChunk, shape.tokens - chunk * kChunk); }
-  std::int64_t rows(std::int64_t chunk) const { return whole<W>(count(chunk)); }  // zeros behind the last
-
-  const MlstmShape& shape;
-  std::int64_t keys, values;  // sizes of a key and a value in whole registers
-  std::int64_t chunks;
-  W scale;  // of products of queries and keys
-};
+using MlstmSizes = ChunkedSizes<T, MlstmShape>;
 
 template <class W>
 W log_sigmoid(W x) {
@@ -95,8 +77,7 @@ template <class T>
 void take_in(const MlstmSizes<T>& sizes, const Wide<T>* k_columns, const Wide<T>* v, std::int64_t rows, Wide<T> decay,
              const Held<Wide<T>>& from, Held<Wide<T>>& to) {
   using W = Wide<T>;
-  take_in_values<W>({sizes.keys, sizes.values}, k_columns, v, rows, decay, from.empty ? nullptr : from.values,
-                    to.values);
+  take_in_values<W>(sizes.sizes(), k_columns, v, rows, decay, from.empty ? nullptr : from.values, to.values);
   for (std::int64_t k = 0; k < sizes.keys; ++k) {
     const W* column = k_columns + k * kChunk;
     const W added = sum_over<W>(rows, [&](std::int64_t i, auto part) { return load(column + i, part); });

@@ -264,8 +264,7 @@ class BackwardPass {
     for (std::int64_t k = 0; k < x_.keys; ++k)
       d.keys[k] =
           (d.empty ? W(0) : d.keys[k] * x_.gates.decay) + dot<W>(x_.q_columns + k * kChunk, x_.ddivisor, padded_);
-    take_in_values<W>({x_.keys, x_.values}, x_.q_columns, x_.dy, padded_, x_.gates.decay,
-                      d.empty ? nullptr : d.values, d.values);
+    take_in_values<W>(x_.sizes(), x_.q_columns, x_.dy, padded_, x_.gates.decay, d.empty ? nullptr : d.values, d.values);
     d.empty = false;
   }
 
