@@ -22,7 +22,8 @@ using at::Tensor;
 struct Batch {
   Tensor ids_BT, labels_BT, weight_BT, segments_BT, positions_BT;  // int64, int64, float32, int64, int64
   std::vector<Doc> docs;
-  // Of HostBatch: int64, [B,T] or, for what documents have, [docs]; and what Objective::document_numbers() gave.
+  // Of HostBatch: int64, [B,T] or, for what documents have, [docs], or numbers, fp64 [docs, width]; and what
+  // Objective::document_numbers() gave.
   std::map<std::string, Tensor> extra;
   std::int64_t tokens = 0, supervised = 0;
 

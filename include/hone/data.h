@@ -33,10 +33,13 @@ struct Doc {
                             // one, which lies in the same row, and have no label in either; set by to_batch()
 };
 
-// A further column of a batch: a number for each of its tokens ([rows, length], 0 on padding) or of its documents.
+// A further column of a batch: a number for each of its tokens ([rows, length], 0 on padding) or of its documents; or
+// some numbers for each document, [documents, width], which are no indices.
 struct HostColumn {
   enum class Per { token, document } per = Per::token;
   std::vector<std::int64_t> values = {};
+  std::int64_t width = 0;  // 0: there are `values`, else
+  std::vector<double> numbers = {};
 };
 
 // A batch in host memory, [rows, length] row-major. labels: the target AT t (already shifted), -100 = none.
@@ -46,7 +49,8 @@ struct HostBatch {
       positions;                            // segment 0 is padding, documents count from 1 in each row
   std::vector<float> weight;                // 0 exactly where labels is -100
   std::vector<Doc> docs;                    // in order of (row, begin); padding belongs to none
-  // "label": of each document, the index of its label. "token_type_ids": there where a document has two texts.
+  // "label": of each document, the index of its label; of several labels numbers, 1 where it has one, and of regression
+  // what is to be said of it. "token_type_ids": there where a document has two texts.
   std::map<std::string, HostColumn> extra;
   std::int64_t tokens = 0, supervised = 0;  // ids that are not padding; labels that are not -100
 };
@@ -68,6 +72,12 @@ template <>
 inline constexpr auto config::enum_names<Packing> = std::to_array<std::pair<Packing, std::string_view>>(
     {{Packing::best_fit, "best_fit"}, {Packing::concat, "concat"}, {Packing::none, "none"}});
 
+// The numbers that documents are to be given for one label.
+struct LabelNumbers {
+  double low = 0, high = 0, sum = 0;
+  std::int64_t count = 0;
+};
+
 // What happened to the records of a data set; printed and shown by `hone inspect data`.
 struct DataReport {
   std::int64_t files = 0;
@@ -84,6 +94,7 @@ struct DataReport {
   std::map<std::string, std::vector<std::string>> unread_fields = {};  // of each file that was read, not cached
   // How many documents in rows have each label; of judged records how many are "desirable" and "undesirable".
   std::map<std::string, std::int64_t> labels = {};
+  std::map<std::string, LabelNumbers> label_numbers = {};  // of regression instead
 };
 
 struct DataFile {
@@ -139,6 +150,7 @@ struct HostDoc {
   std::int64_t group = -1;  // neighbours in a row with the same number belong together; -1: with none
   std::map<std::string, std::vector<std::int64_t>> per_token = {};    // as HostBatch::extra, of this document
   std::map<std::string, std::int64_t> per_document = {};
+  std::map<std::string, std::vector<double>> numbers = {};  // as many in each document of a batch
 };
 using HostRow = std::vector<HostDoc>;  // documents that share a row; they never see each other
 
@@ -185,7 +197,8 @@ class HONE_API TrainingData {
                                           const std::string& position) const = 0;
   virtual const Dataset* as_dataset() const { return nullptr; }    // null: a stream, whose length nobody knows
   virtual std::string record_name(std::int64_t record) const = 0;  // "data/train.jsonl:17"
-  // Of labelled records: what "label" of a batch counts in. As the options say, else by value (numbers) or by name.
+  // Of labelled records: what "label" of a batch counts in, or has numbers for. As the options say, else by value
+  // (whole numbers) or by name; of regression LABEL_0 and so on, as transformers has it.
   virtual const std::vector<std::string>& labels() const = 0;
   virtual std::string fingerprint() const = 0;  // of tokenizer and options and, but for streams, file contents
 };
@@ -203,6 +216,7 @@ class HONE_API Dataset : public TrainingData {
     // Which tokens are learnt; nothing: all of a text, a pair's completion, the assistant's turns of a conversation.
     std::optional<Loss> loss = {};
     RecordKind records = RecordKind::language;
+    ProblemType problem_type = ProblemType::single_label_classification;  // of labelled records
     bool deduplicate = false;  // of records that become the same tokens only the first is kept; not of streams
     std::vector<std::string> labels = {};  // of labelled records, in order; another is an error; empty: those there are
     std::int64_t window = 1024;  // of streams: rows that are read, packed and shuffled together

@@ -16,6 +16,7 @@ class HONE_API Evaluation {
   static constexpr std::string_view kInterface = "eval";
   virtual ~Evaluation() = default;
   virtual RecordKind records() const { return RecordKind::language; }  // what it is measured on
+  virtual ProblemType problem_type() const { return ProblemType::single_label_classification; }  // of labelled records
   virtual void check(const Model&) const {}  // Error(config): what this model lacks
   virtual void check_data(const DataReport&) const {}  // Error(data): what this set lacks, before it is measured on
   // Of one batch, without a graph; `output` is what the model gave for it in `pass`. Error(not_finite).

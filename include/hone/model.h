@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,7 @@ class MaskedLm;
 struct HeadRequest {
   std::vector<std::string> labels = {};  // a classification head for these; empty: the head that config.json says
   bool masked_lm = false;                // a head that says which tokens were masked, where it has no such one
+  std::optional<ProblemType> problem_type = {};  // of the labels; nothing: what the configuration says
 };
 
 // Where the weights of a model are that no process holds whole: they come before a block is computed, forward and
@@ -205,6 +207,7 @@ class HONE_API Classifier {
  public:
   virtual ~Classifier() = default;
   virtual const std::vector<std::string>& labels() const = 0;
+  virtual std::optional<ProblemType> problem_type() const = 0;  // nothing: its configuration does not say
   // [documents, labels] in the order of the batch's docs; the pass is the one that gave the output.
   virtual Tensor logits(const Output& output, Pass& pass) const = 0;
   virtual std::string weights_prefix() const = 0;  // of the weights that depend on the labels: "classifier."
@@ -228,8 +231,8 @@ class HONE_API MaskedLm {
 // Error(config) when the model has no such head.
 HONE_API const MaskedLm& require_masked_lm(const Model& model, const std::string& what);
 
-// Error(config) when the model has no classification head of two labels or more.
-HONE_API const Classifier& require_classifier(const Model& model, const std::string& what);
+// Error(config) when the model has no classification head of so many labels or more.
+HONE_API const Classifier& require_classifier(const Model& model, const std::string& what, std::size_t labels = 2);
 
 // Error(config) when the model has no language-model head; `what` needs one ("generate", "objective causal_lm").
 HONE_API const CausalLm& require_causal_lm(const Model& model, const std::string& what);

@@ -50,6 +50,7 @@ struct Needs {
   // Of preference records the documents of a group (Doc::group) are in one micro-batch, in one row, whatever the
   // packing.
   RecordKind records = RecordKind::language;
+  ProblemType problem_type = ProblemType::single_label_classification;  // of labelled records
   // Of labelled records; empty: those of the model, else of the data. Of others, what a classification head is for that
   // the model is given where it has none; one label is a score.
   std::vector<std::string> labels = {};

@@ -33,7 +33,9 @@ struct ChatRecord {
 struct LabelledRecord {
   std::string text;
   std::optional<std::string> text_pair = {};
-  std::string label;  // a name, or a number as text
+  // By ProblemType: a name, or a whole number as text; a JSON list of them, ["a", "b"], or a, b; a number, or a JSON
+  // list of numbers.
+  std::string label;
 };
 struct PreferenceRecord {
   std::string prompt, chosen, rejected;  // a prompt with two answers, of which the first is the better one
@@ -81,6 +83,18 @@ inline constexpr auto config::enum_names<RecordKind> =
                                                             {RecordKind::judged, "judged"},
                                                             {RecordKind::asked, "asked"}});
 
+// What a labelled text is given: names and losses are those of transformers' problem_type.
+enum class ProblemType {
+  single_label_classification,  // one of some labels: cross-entropy
+  multi_label_classification,   // any number of some labels: each is there or not, binary cross-entropy
+  regression,                   // a number, or one for each label: mean squared error
+};
+template <>
+inline constexpr auto config::enum_names<ProblemType> = std::to_array<std::pair<ProblemType, std::string_view>>(
+    {{ProblemType::single_label_classification, "single_label_classification"},
+     {ProblemType::multi_label_classification, "multi_label_classification"},
+     {ProblemType::regression, "regression"}});
+
 // A file to read records from, with the recipe's renamed columns ({"text": "story"} reads the field "story" as text).
 struct SourceFile {
   std::string path;
@@ -88,6 +102,7 @@ struct SourceFile {
   std::optional<bool> header;            // CSV and TSV: first line names the columns; default: decided by its content
   std::vector<std::string> ignore = {};  // fields that other kinds of training use and that are to be passed over
   RecordKind records = RecordKind::language;
+  ProblemType problem_type = ProblemType::single_label_classification;  // of labelled records
   // Called now and then while a pipe gives nothing; what it throws ends the reading. May be empty.
   std::function<void()> waiting = {};
 };

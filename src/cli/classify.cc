@@ -1,4 +1,4 @@
-// hone classify: the labels, or the scores, that a model with a classification head gives texts.
+// hone classify: the labels, numbers or scores that a model with a classification head gives texts.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
@@ -48,9 +48,8 @@ class Classify final : public Command {
               field("text", &C::text, "A text; may be given several times."),
               field("data", &C::data,
                     "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv "
-                    "with "
-                    "text, and text_pair where there are two; a score is also given of prompt and completion, and of "
-                    "messages."),
+                    "with text, and text_pair where there are two; a score is also given of prompt and completion, and "
+                    "of messages."),
               field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json; default: the model's own."),
               field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
               field("chat_template", &C::chat_template,
@@ -94,23 +93,35 @@ class Classify final : public Command {
 
  private:
   const std::vector<std::string>& labels() const { return model_->classifier()->labels(); }
-  bool is_score() const { return labels().size() == 1; }
+  ProblemType problem_type() const {
+    return model_->classifier()->problem_type().value_or(ProblemType::single_label_classification);
+  }
+  bool gives_labels() const {
+    const bool score = labels().size() == 1 && problem_type() == ProblemType::single_label_classification;
+    return !score && problem_type() != ProblemType::regression;
+  }
+  // A score of answers, as a reward model's, that was not learnt of labelled texts.
+  bool is_of_answers(const ordered_json& value) const {
+    if (gives_labels() || labels().size() > 1) return false;
+    return problem_type() != ProblemType::regression || (value.is_object() && !value.contains(kText));
+  }
 
   void make_how() {
     Dataset::Options options;
     options.max_length = flags_.max_length.value_or(std::min<std::int64_t>(model_->max_positions(), 2048));
     options.overlong = Overlong::keep_start;
-    options.records = is_score() ? RecordKind::language : RecordKind::labelled;
     model_->check_length(options.max_length, "--max-length");
     longest_ = static_cast<std::size_t>(options.max_length);
-    how_.emplace(*tokenizer_, options);
+    answers_.emplace(*tokenizer_, options);
+    options.records = RecordKind::labelled;
+    texts_.emplace(*tokenizer_, options);
     fields_.emplace(SourceFile{.path = flags_.data, .columns = {}, .header = {}});
   }
 
   // A label is none of the record's yet: what stands there is read by nobody.
   Record record_of(const ordered_json& value, const data::Place& place) {
     Record record;
-    if (is_score()) {
+    if (is_of_answers(value)) {
       fields_->read(value, place, record);
       unread_.insert(record.unread.begin(), record.unread.end());
       return record;
@@ -143,7 +154,8 @@ class Classify final : public Command {
 
   void add(const ordered_json& value, const data::Place& place) {
     StopSignal::check("classifying");
-    data::RecordTokens tokens = data::to_tokens(record_of(value, place), *how_, place.path);
+    const data::Tokenising& how = is_of_answers(value) ? *answers_ : *texts_;
+    data::RecordTokens tokens = data::to_tokens(record_of(value, place), how, place.path);
     if (tokens.ids.empty()) throw Error(ErrorKind::data, place.text() + ": nothing to classify; got an empty text");
     if (tokens.label && tokens.label->cut > 0) ++cut_;
     if (tokens.ids.size() > longest_) cut_start(tokens.ids);
@@ -180,7 +192,9 @@ class Classify final : public Command {
     Pass pass(batch);
     const Tensor logits_SL =
         host::read(model_->classifier()->logits(model_->forward(batch, pass), pass).to(at::kDouble));
-    const Tensor shown_SL = (is_score() ? logits_SL : logits_SL.softmax(-1)).contiguous();
+    const bool several = problem_type() == ProblemType::multi_label_classification;
+    const Tensor shown_SL =
+        (!gives_labels() ? logits_SL : several ? logits_SL.sigmoid() : logits_SL.softmax(-1)).contiguous();
     const std::span<const double> values = host::values<double>(shown_SL);
     if (!std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }))
       throw nn::not_finite(*model_, "a logit");
@@ -189,17 +203,43 @@ class Classify final : public Command {
   }
 
   void print(std::span<const double> values) const {
-    const auto best = static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin());
-    if (!json_) {
-      std::cout << (is_score() ? fmt::format("{:.6g}\n", values[0])
-                               : fmt::format("{}\t{:.4f}\n", escape_for_terminal(labels()[best]), values[best]));
-      return;
+    if (json_) return write_json(json_of(values));
+    std::vector<std::string> parts;
+    for (const std::size_t i : shown(values)) {
+      const std::string name = escape_for_terminal(labels()[i]);
+      parts.push_back(gives_labels()         ? fmt::format("{}\t{:.4f}", name, values[i])
+                      : labels().size() == 1 ? fmt::format("{:.6g}", values[i])
+                                             : fmt::format("{}\t{:.6g}", name, values[i]));
     }
+    std::cout << join(parts, "\t") << '\n';
+  }
+
+  // The likeliest label, those that are likelier than not, or all numbers.
+  std::vector<std::size_t> shown(std::span<const double> values) const {
+    if (problem_type() == ProblemType::single_label_classification)
+      return {static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin())};
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (!gives_labels() || values[i] > 0.5) all.push_back(i);
+    return all;
+  }
+
+  ordered_json json_of(std::span<const double> values) const {
     ordered_json line;
-    if (is_score()) return line["score"] = values[0], write_json(line);
-    line["label"] = labels()[best], line["probability"] = values[best];
+    if (!gives_labels()) {
+      if (values.size() == 1) return {{"score", values[0]}};
+      for (std::size_t i = 0; i < values.size(); ++i) line["scores"][labels()[i]] = values[i];
+      return line;
+    }
+    if (problem_type() == ProblemType::single_label_classification) {
+      const std::size_t best = shown(values)[0];
+      line["label"] = labels()[best], line["probability"] = values[best];
+    } else {
+      line["labels"] = ordered_json::array();
+      for (const std::size_t i : shown(values)) line["labels"].push_back(labels()[i]);
+    }
     for (std::size_t i = 0; i < values.size(); ++i) line["probabilities"][labels()[i]] = values[i];
-    write_json(line);
+    return line;
   }
 
   void finish() {
@@ -213,7 +253,7 @@ class Classify final : public Command {
   Config flags_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<Model> model_;
-  std::optional<data::Tokenising> how_;
+  std::optional<data::Tokenising> texts_, answers_;
   std::optional<data::FieldMap> fields_;
   std::set<std::string> unread_;
   std::vector<HostRow> rows_;
@@ -225,7 +265,7 @@ class Classify final : public Command {
 }  // namespace
 
 void register_classify(Registries& hone) {
-  hone.commands.add<Classify>("classify", "Give texts the labels, or the scores, of a model's head.");
+  hone.commands.add<Classify>("classify", "Give texts the labels, numbers or scores of a model's head.");
 }
 
 }  // namespace hone::cli

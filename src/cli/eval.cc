@@ -56,8 +56,9 @@ class Eval final : public Command {
               field(
                   "metric", &C::metric,
                   "What to measure, with options as {type: name, option: value}; may be given several times; default: "
-                  "perplexity, or classification of a model with a classification head, of one label (a reward model) "
-                  "reward. Pairs of answers are for preference and reward."),
+                  "perplexity, or classification of a model with a classification head, multi_label or regression "
+                  "where its config.json says so (problem_type), else of one label (a reward model) reward. Pairs of "
+                  "answers are for preference and reward."),
               field("tokenizer", &C::tokenizer,
                     "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
               field("adapter", &C::adapter,
@@ -108,7 +109,7 @@ class Eval final : public Command {
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
       const auto [name, path] = named_file(entry);
-      const auto data = read(path, *model, *tokenizer, evaluations[0]->records());
+      const auto data = read(path, *model, *tokenizer, *evaluations[0]);
       report[name] = evaluate(*model, evaluations, *data, training::pad_id_of(*tokenizer, model->vocab_size()));
       if (!flags_.logits.empty()) write_logits(require_causal_lm(*model, "--logits"), *data, flags_.logits);
     }
@@ -152,7 +153,8 @@ class Eval final : public Command {
     for (const Metric& metric : metrics) {
       evaluations.push_back(registries().evals.make(metric));
       evaluations.back()->check(model);
-      if (evaluations.back()->records() != evaluations[0]->records())
+      const Evaluation &first = *evaluations[0], &last = *evaluations.back();
+      if (last.records() != first.records() || last.problem_type() != first.problem_type())
         throw Error(ErrorKind::usage, fmt::format("--metric {} and {}: measured on records of different kinds",
                                                   metrics[0].type, metric.type));
     }
@@ -161,7 +163,11 @@ class Eval final : public Command {
 
   static const char* usual_metric(const Model& model) {
     const Classifier* classifier = model.classifier();
-    return !classifier ? "perplexity" : classifier->labels().size() == 1 ? "reward" : "classification";
+    if (!classifier) return "perplexity";
+    const auto said = classifier->problem_type();
+    if (said == ProblemType::multi_label_classification) return "multi_label";
+    if (said == ProblemType::regression) return "regression";
+    return classifier->labels().size() == 1 ? "reward" : "classification";
   }
 
   // "name=file", or a file whose name without its last extension is the name.
@@ -174,7 +180,7 @@ class Eval final : public Command {
   }
 
   std::shared_ptr<const Dataset> read(const std::string& path, const Model& model, const Tokenizer& tokenizer,
-                                      RecordKind records) const {
+                                      const Evaluation& evaluation) const {
     DataFile file;
     file.path = path;
     file.columns = parse_columns(flags_.columns);
@@ -186,8 +192,9 @@ class Eval final : public Command {
     options.append_eos = flags_.append_eos;
     options.loss = flags_.loss;
     options.vocab_size = model.vocab_size();
-    options.records = records;
-    if (records == RecordKind::labelled) options.labels = model.classifier()->labels();
+    options.records = evaluation.records();
+    options.problem_type = evaluation.problem_type();
+    if (options.records == RecordKind::labelled) options.labels = model.classifier()->labels();
     model.check_length(options.max_length, "--max-length");
     return Dataset::make({file}, tokenizer, options);
   }

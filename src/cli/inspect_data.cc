@@ -47,20 +47,23 @@ ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::
     report["counts"][replace_all(name, " ", "_")] = count;
   const DataReport& counts = data.report();
   for (const auto& [label, count] : counts.labels) report["labels"][label] = count;
+  for (const auto& [label, numbers] : counts.label_numbers)
+    report["labels"][label] = {
+        {"low", numbers.low}, {"high", numbers.high}, {"mean", numbers.sum / static_cast<double>(numbers.count)}};
   for (const std::string& label : data.labels()) report["labels"].emplace(label, 0);
-  if (counts.asked == 0 && (counts.labels.empty() || counts.supervised > 0))
+  if (counts.asked == 0 && (data.labels().empty() || counts.supervised > 0))
     report["supervised_share"] = counts.tokens ? double(counts.supervised) / double(counts.tokens) : 0.0;
   for (const auto& [file, fields] : counts.unread_fields) report["unread_fields"][file] = join(fields, ", ");
   report["records"] = ordered_json::array();
   for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
     ordered_json row = {{"record", record.name}, {"tokens", record.tokens}};
     if (!record.role.empty()) row["role"] = record.role;
-    if (record.label.empty()) {
+    if (!record.label) {
       row[counts.asked > 0 ? "answer_tokens" : "supervised"] = record.supervised;
       row["pieces"] = record.pieces.size();
       if (counts.asked == 0) row["eos_supervised"] = tokenizer.eos_id && data::learns(record, *tokenizer.eos_id);
     } else {
-      row["label"] = record.label;
+      row["label"] = *record.label;
     }
     if (show)
       for (const data::InspectedPiece& piece : record.pieces) row["content"].push_back(content(piece, tokenizer));
@@ -73,8 +76,8 @@ std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std:
   std::string out;
   for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
     const char* learnt = data.report().asked > 0 ? "of the answer" : "supervised";
-    const std::string what = record.label.empty() ? fmt::format("{} {}", record.supervised, learnt)
-                                                  : "label " + hone::quoted(record.label);
+    const std::string what =
+        record.label ? "label " + hone::quoted(*record.label) : fmt::format("{} {}", record.supervised, learnt);
     const std::string role = record.role.empty() ? "" : ", " + record.role;
     out += fmt::format("\n{}{} ({} tokens, {})\n", record.name, role, record.tokens, what);
     for (const data::InspectedPiece& piece : record.pieces) out += "  " + marked(piece, tokenizer) + "\n";

@@ -38,6 +38,7 @@ DataToInspect from_recipe(const std::string& path) {
   found.tokenizer = data::with_chat_template(std::move(tokenizer), recipe.data.chat_template, "data.chat_template");
   const Needs needs = training::make_objective(recipe)->needs();
   Dataset::Options options = training::dataset_options(recipe.data, needs.records);
+  options.problem_type = needs.problem_type;
   options.labels = needs.labels;
   found.data = open_data(recipe.data.train, found.tokenizer, options);
   return found;
@@ -77,7 +78,9 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
   section.packing = flags.packing;
   section.append_eos = flags.append_eos;
   section.loss = flags.loss;
-  found.data = open_data(files, found.tokenizer, training::dataset_options(section, flags.records));
+  Dataset::Options options = training::dataset_options(section, flags.records);
+  options.problem_type = flags.problem_type;
+  found.data = open_data(files, found.tokenizer, options);
   return found;
 }
 

@@ -17,6 +17,7 @@ struct DataFlags {
   Overlong overlong = Overlong::split;
   std::optional<Packing> packing;
   RecordKind records = RecordKind::language;
+  ProblemType problem_type = ProblemType::single_label_classification;
   bool append_eos = true;
   std::optional<Loss> loss;
   std::string chat_template;
@@ -37,6 +38,9 @@ struct DataFlags {
         field("records", &C::records,
               "What they are read for: language, labelled (fields text and label), preference (chosen, rejected and "
               "their prompt), judged (an answer with its label) or asked (a prompt, an answer to compare with)."),
+        field("problem_type", &C::problem_type,
+              "Of labelled records: what the field label has: one label, several (multi_label_classification) or "
+              "numbers (regression)."),
         field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token."),
         field(
             "loss", &C::loss,

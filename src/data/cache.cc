@@ -41,6 +41,8 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
   if (options.records == RecordKind::labelled)  // they are cut when they are tokenised
     hasher.update_int(static_cast<std::uint64_t>(options.max_length))
         .update_int(static_cast<std::uint64_t>(options.overlong));
+  if (options.problem_type != ProblemType::single_label_classification)
+    hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options.problem_type));
   for (const std::optional<std::int32_t>& id : {tokenizer.bos_id, tokenizer.eos_id})
     hasher.update_int(static_cast<std::uint64_t>(id.value_or(-1)));
   hasher.update_int(tokenizer.adds_bos).update_int(tokenizer.adds_eos);

@@ -17,7 +17,7 @@
 #include "data/cut.h"
 #include "data/files.h"
 #include "data/form.h"
-#include "data/labelled.h"
+#include "data/labels.h"
 #include "data/order.h"
 #include "data/stream_entry.h"
 #include "data/unmet.h"
@@ -48,7 +48,7 @@ struct FilePart {
   std::vector<Stretch> stretches = {};
   RowTable rows = {};
   std::int64_t first_row = 0, repeated = 0;  // repeated: stretches that were left out
-  std::vector<std::int64_t> label_ids = {};  // of the store's label names: indices into the data set's labels
+  data::Targets targets = {};  // of its labels in the data set
   std::function<std::string(std::int64_t record)> names =
       {};  // of a stream's window, whose store has records for lines
   std::int64_t record_of(std::int64_t doc) const { return names ? tokens.store->line(doc) : first_record + doc; }
@@ -120,11 +120,12 @@ class PackedDataset final : public Dataset {
 
  private:
   void number_labels();
-  Error unknown_label(const FilePart& part, std::size_t name) const;
-  void check_labels() const;
+  static Error unfit_label(const FilePart& part, std::size_t name, const std::string& fact);
+  void check_labels(const std::vector<std::string>& texts) const;
   void finish_report();
   const FilePart& part_of_row(std::int64_t row) const;
-  std::int64_t label_of(const FilePart& part, const Piece& piece) const;
+  void count_targets(const FilePart& part, const Piece& piece);
+  void put_target(const FilePart& part, const Piece& piece, HostDoc& doc) const;
   HostDoc doc_of(const FilePart& part, const Piece& piece) const;
   std::optional<std::uint64_t> text_cut(const FilePart& part, double held_out) const;
   std::pair<std::vector<FilePart>, std::vector<FilePart>> deal(double held_out, std::uint64_t seed) const;
@@ -141,50 +142,64 @@ class PackedDataset final : public Dataset {
 
 // From here on the labels are known; those of the data are taken where nobody has said which they are.
 void PackedDataset::number_labels() {
-  const bool known = !options_.labels.empty();
-  std::set<std::string> found;
-  for (const FilePart& part : parts_) {
-    const std::vector<std::string>& names = part.tokens.store->label_names();
-    found.insert(names.begin(), names.end());
-  }
-  if (!known) {
-    options_.labels.assign(found.begin(), found.end());
-    data::sort_labels(options_.labels);
-    check_labels();
-  }
-  std::map<std::string, std::int64_t> index;
-  for (const std::string& label : options_.labels) index.emplace(label, std::ssize(index));
-  for (FilePart& part : parts_) {
-    const std::vector<std::string>& names = part.tokens.store->label_names();
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (!index.contains(names[i])) throw unknown_label(part, i);
-      part.label_ids.push_back(index.at(names[i]));
+  if (options_.labels.empty()) {
+    std::vector<std::string> texts;
+    for (const FilePart& part : parts_) {
+      const std::vector<std::string>& names = part.tokens.store->label_names();
+      texts.insert(texts.end(), names.begin(), names.end());
     }
+    options_.labels = data::labels_in(texts, options_.problem_type);
+    check_labels(texts);
   }
+  for (FilePart& part : parts_)
+    part.targets = {part.tokens.store->label_names(), options_.labels, options_.problem_type,
+                    [&](std::size_t name, const std::string& fact) { return unfit_label(part, name, fact); }};
 }
 
 // Of labels that nobody has named: the wrong field may have been read.
-void PackedDataset::check_labels() const {
+void PackedDataset::check_labels(const std::vector<std::string>& texts) const {
   const std::int64_t count = std::ssize(options_.labels);
   std::int64_t documents = 0;
   for (const FilePart& part : parts_) documents += part.tokens.store->docs();
   if (documents == 0) return;  // said elsewhere
-  if (count < 2)
-    throw Error(ErrorKind::data, fmt::format("{}: every record has the label {}; expected at least two labels", paths(),
-                                             hone::quoted(options_.labels[0])));
-  if (count > kFewLabels && count > documents / 2)
+  const bool one = options_.problem_type == ProblemType::single_label_classification;
+  const bool numbers = options_.problem_type == ProblemType::regression;
+  if (std::set(texts.begin(), texts.end()).size() < 2)
+    throw Error(ErrorKind::data,
+                fmt::format("{}: every record has the {} {}; expected {}", paths(),
+                            one       ? "label"
+                            : numbers ? "number"
+                                      : "labels",
+                            one ? hone::quoted(texts[0]) : texts[0],
+                            one       ? "at least two labels"
+                            : numbers ? "different ones"
+                                      : "others in some"));
+  if (!numbers && count > kFewLabels && count > documents / 2)
     throw Error(ErrorKind::data, fmt::format("{}: {} labels in {} records: {}; expected fewer", paths(), count,
                                              documents, list_names(options_.labels, 5)))
         .hint(fmt::format("is this field the label? {} names another", columns_words({{"label", "..."}})));
 }
 
-Error PackedDataset::unknown_label(const FilePart& part, std::size_t name) const {
+Error PackedDataset::unfit_label(const FilePart& part, std::size_t name, const std::string& fact) {
   const TokenStore& store = *part.tokens.store;
   std::int64_t doc = 0;
   while (store.label(doc).name != name) ++doc;
-  const std::string& label = store.label_names()[name];
-  return Error(ErrorKind::data, fmt::format("{}: label {}; expected one of {}", part.name_of(doc), hone::quoted(label),
-                                            list_names(options_.labels)));
+  return Error(ErrorKind::data, part.name_of(doc) + ": " + fact);
+}
+
+void PackedDataset::count_targets(const FilePart& part, const Piece& piece) {
+  const std::uint32_t name = part.tokens.store->label(piece.doc).name;
+  for (const std::int64_t label : part.targets.labels(name))
+    ++report_.labels[options_.labels[static_cast<std::size_t>(label)]];
+  if (options_.problem_type != ProblemType::regression) return;
+  const std::vector<double> numbers = part.targets.numbers(name);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    LabelNumbers& all = report_.label_numbers[options_.labels[i]];
+    all.low = all.count == 0 ? numbers[i] : std::min(all.low, numbers[i]);
+    all.high = all.count == 0 ? numbers[i] : std::max(all.high, numbers[i]);
+    all.sum += numbers[i];
+    ++all.count;
+  }
 }
 
 void PackedDataset::finish_report() {
@@ -200,7 +215,7 @@ void PackedDataset::finish_report() {
       report_.without_prompt += !part.tokens.store->has_prompt(piece.doc);
       if (options_.records == RecordKind::judged)
         ++report_.labels[part.tokens.store->role(piece.doc) == Role::chosen ? "desirable" : "undesirable"];
-      if (!part.label_ids.empty()) ++report_.labels[options_.labels[static_cast<std::size_t>(label_of(part, piece))]];
+      if (!part.targets.empty()) count_targets(part, piece);
     }
     if (!part_name_.empty()) continue;  // a half of a split counts its own documents only
     report_.records += part.tokens.store->counts().empty + part.repeated;
@@ -211,7 +226,8 @@ void PackedDataset::finish_report() {
 
 void PackedDataset::check_supervised() const {
   const bool asked = options_.records == RecordKind::asked && report_.rows > 0;
-  if (report_.supervised > 0 || !report_.labels.empty() || asked) {
+  const bool labelled = options_.records == RecordKind::labelled && report_.rows > 0;
+  if (report_.supervised > 0 || labelled || asked) {
     if (order_.epoch_rows() > 0) return;
     throw Error(ErrorKind::config, fmt::format("{}: every weight is 0; expected one above it", paths()));
   }
@@ -241,8 +257,12 @@ std::string PackedDataset::paths() const {
   return some_of(std::move(all));
 }
 
-std::int64_t PackedDataset::label_of(const FilePart& part, const Piece& piece) const {
-  return part.label_ids[part.tokens.store->label(piece.doc).name];
+void PackedDataset::put_target(const FilePart& part, const Piece& piece, HostDoc& doc) const {
+  const std::uint32_t name = part.tokens.store->label(piece.doc).name;
+  if (options_.problem_type == ProblemType::single_label_classification)
+    doc.per_document["label"] = part.targets.labels(name)[0];
+  else
+    doc.numbers["label"] = part.targets.numbers(name);
 }
 
 const FilePart& PackedDataset::part_of_row(std::int64_t row) const {
@@ -268,8 +288,8 @@ HostDoc PackedDataset::doc_of(const FilePart& part, const Piece& piece) const {
   store.copy_ids(piece.begin, piece.end(), doc.ids.data() + (piece.has_first ? 1 : 0));
   doc.targets.assign(piece.length, -100);
   store.copy_labels(piece.first_target(), piece.targets_end(), doc.targets.data());
-  if (part.label_ids.empty()) return doc;
-  doc.per_document["label"] = label_of(part, piece);
+  if (part.targets.empty()) return doc;
+  put_target(part, piece, doc);
   if (const std::uint32_t second = store.label(piece.doc).second; second < piece.length) {
     std::vector<std::int64_t>& types = doc.per_token["token_type_ids"];
     types.resize(piece.length);
@@ -297,6 +317,8 @@ std::string PackedDataset::fingerprint() const {
   hasher.update_int(static_cast<std::uint64_t>(options_.overlong))
       .update_int(static_cast<std::uint64_t>(options_.packing));
   if (options_.deduplicate) hasher.update_field("deduplicate");
+  if (options_.problem_type != ProblemType::single_label_classification)
+    hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options_.problem_type));
   for (const FilePart& part : parts_)
     hasher.update_field(part.tokens.key).update_field(fmt::format("{}", part.file.weight));
   return hasher.digest128_hex();

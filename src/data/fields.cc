@@ -12,6 +12,7 @@
 #include "data/conversations.h"
 #include "data/judged.h"
 #include "data/labelled.h"
+#include "data/labels.h"
 #include "data/preference.h"
 #include "data/prompt_fields.h"
 #include "data/training_fields.h"
@@ -105,7 +106,8 @@ const std::vector<std::string>& table_fields(RecordKind records) {
   return names;
 }
 
-FieldMap::FieldMap(const SourceFile& file) : columns_(file.columns), ignore_(file.ignore), records_(file.records) {
+FieldMap::FieldMap(const SourceFile& file)
+    : columns_(file.columns), ignore_(file.ignore), records_(file.records), problem_type_(file.problem_type) {
   const std::vector<std::string>& all = known_fields(records_);
   for (const auto& [known, field] : columns_) {
     if (is_optional_column(known)) unmet_.insert(field);
@@ -302,7 +304,8 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
   if (chat) return void(record.content = read_conversation(value, form, place));
   const auto string = [&](const std::string& field) { return text_field(value, field, place); };
   if (!form.label.empty()) {
-    LabelledRecord one{.text = string(form.text), .label = label_of(*find_field(value, form.label), form.label, place)};
+    const json& label = *find_field(value, form.label);
+    LabelledRecord one{.text = string(form.text), .label = label_of(label, problem_type_, form.label, place)};
     if (!form.text_pair.empty()) one.text_pair = string(form.text_pair);
     record.content = std::move(one);
   } else if (!form.text.empty()) {

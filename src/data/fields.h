@@ -32,6 +32,7 @@ class FieldMap {
   static bool is_judged_by_value(const std::string& name);
 
   RecordKind records() const { return records_; }
+  ProblemType problem_type() const { return problem_type_; }
   // The field to read `known` ("text", ...) from.
   const std::string& source_of(const std::string& known) const;
   const std::map<std::string, std::string>& columns() const { return columns_; }
@@ -51,6 +52,7 @@ class FieldMap {
   std::map<std::string, std::string> columns_;
   std::vector<std::string> ignore_;
   RecordKind records_;
+  ProblemType problem_type_;
   std::set<std::string> told_;
   std::set<std::string> unmet_;  // fields that columns name, that records may lack and that none has had so far
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "data/labels.h"
 #include "hone/config_read.h"
 
 namespace hone::data {
@@ -48,7 +49,7 @@ std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t m
         all.push_back({.record = doc.record, .name = data.record_name(doc.record)});
         if (doc.role != Role::none) all.back().role = config::Values<Role>::write(doc.role).text();
         if (const auto label = batch.extra.find("label"); label != batch.extra.end())
-          all.back().label = data.labels()[static_cast<std::size_t>(label->second.values[i])];
+          all.back().label = shown_target(label->second, i, data.labels(), !data.report().label_numbers.empty());
       }
       InspectedRecord& record = all[at->second];
       record.tokens += doc.end - doc.begin;
@@ -74,7 +75,7 @@ std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport&
                                                              {"tokens", report.tokens}};
   if (report.asked > 0)
     lines.emplace_back("prompts with an answer", report.asked - report.without_answer);
-  else if (report.labels.empty() || report.supervised > 0)
+  else if ((report.labels.empty() && report.label_numbers.empty()) || report.supervised > 0)
     lines.emplace_back("supervised tokens", report.supervised);
   if (report.files > 1) lines.insert(lines.begin(), {"files", report.files});
   const std::pair<const char*, std::int64_t> others[] = {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct InspectedRecord {
   std::string name;                         // "data/train.jsonl:17"
   std::int64_t tokens = 0, supervised = 0;  // in all its pieces
   std::vector<InspectedPiece> pieces = {};  // in order of rows
-  std::string label = {};                   // of a labelled record
+  std::optional<std::string> label = {};    // of a labelled record: a label, those that it has, or its numbers
   std::string role = {};                    // "chosen", "rejected": this is one side of a preference pair
 };
 

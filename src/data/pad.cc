@@ -41,6 +41,13 @@ void put_extra(HostBatch& batch, std::int64_t cell, const HostDoc& doc) {
     column.values.resize(batch.docs.size());
     column.values.push_back(value);
   }
+  for (const auto& [name, numbers] : doc.numbers) {
+    HostColumn& column = batch.extra[name];
+    column.per = HostColumn::Per::document;
+    column.width = std::ssize(numbers);
+    column.numbers.resize(batch.docs.size() * numbers.size());
+    column.numbers.insert(column.numbers.end(), numbers.begin(), numbers.end());
+  }
 }
 
 }  // namespace
@@ -81,8 +88,11 @@ HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id) {
       begin = end;
     }
   }
-  for (auto& [name, column] : batch.extra)  // documents that did not say have 0
-    if (column.per == HostColumn::Per::document) column.values.resize(batch.docs.size());
+  for (auto& [name, column] : batch.extra) {  // documents that did not say have 0
+    if (column.per == HostColumn::Per::token) continue;
+    const auto width = static_cast<std::size_t>(column.width);
+    width == 0 ? column.values.resize(batch.docs.size()) : column.numbers.resize(batch.docs.size() * width);
+  }
   return batch;
 }
 

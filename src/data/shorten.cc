@@ -24,6 +24,7 @@ HostDoc part_of(const HostDoc& doc, std::int64_t begin, std::int64_t end) {
   HostDoc made{part(doc.ids), part(doc.targets), doc.record, doc.role, doc.group};
   for (const auto& [name, values] : doc.per_token) made.per_token[name] = part(values);
   made.per_document = doc.per_document;
+  made.numbers = doc.numbers;
   return made;
 }
 

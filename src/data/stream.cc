@@ -72,6 +72,7 @@ class Stream final : public TrainingData {
 Stream::Stream(const std::vector<DataFile>& files, std::shared_ptr<const Tokenizer> tokenizer, Dataset::Options options)
     : tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
   check_options(files, options_);
+  if (options_.problem_type == ProblemType::regression && options_.labels.empty()) options_.labels = {"LABEL_0"};
   if (options_.records == RecordKind::labelled && options_.labels.empty())
     throw Error(ErrorKind::config, "data.train: a stream, whose labels are not known before it is read")
         .hint("name them, for instance objective: {type: classification, labels: [no, yes]}, or write it to a file");
@@ -110,6 +111,8 @@ std::string Stream::fingerprint() const {
         options_.loss ? 1 + static_cast<std::int64_t>(*options_.loss) : 0})
     hasher.update_int(static_cast<std::uint64_t>(number));
   for (const std::string& label : options_.labels) hasher.update_field(label);
+  if (options_.problem_type != ProblemType::single_label_classification)
+    hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options_.problem_type));
   for (const Entry& entry : entries_) {  // what they hold is compared when reading goes on, whatever their paths
     DataFile options = entry.given;
     options.path.clear();
@@ -128,7 +131,7 @@ class Live {
 
   Live(const Entry& entry, const Tokenising& how, std::size_t threads, std::function<void()> waiting)
       : entry_(entry),
-        reader_(entry.files, how.records, std::move(waiting)),
+        reader_(entry.files, how.records, how.problem_type, std::move(waiting)),
         pipeline_([this](Pipeline::Item& item) { return read(item); }, how, threads) {}
 
   void go_to(const EntryPosition& position) {

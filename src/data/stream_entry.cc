@@ -59,8 +59,9 @@ Error other_data(const std::string& name, std::int64_t records, const std::strin
           "beginning, --new starts afresh");
 }
 
-EntryReader::EntryReader(std::vector<DataFile> files, RecordKind records, std::function<void()> waiting)
-    : files_(std::move(files)), records_(records), waiting_(std::move(waiting)) {
+EntryReader::EntryReader(std::vector<DataFile> files, RecordKind records, ProblemType problem_type,
+                         std::function<void()> waiting)
+    : files_(std::move(files)), records_(records), problem_type_(problem_type), waiting_(std::move(waiting)) {
   HONE_ASSERT(!files_.empty());
   again_ = std::none_of(files_.begin(), files_.end(), [](const DataFile& file) { return io::is_pipe(file.path); });
 }
@@ -68,7 +69,7 @@ EntryReader::EntryReader(std::vector<DataFile> files, RecordKind records, std::f
 std::string EntryReader::name() const { return name_of(file()); }
 
 void EntryReader::open() {
-  SourceFile told = source_file(file(), records_);
+  SourceFile told = source_file(file(), records_, problem_type_);
   told.waiting = waiting_;
   source_ = open_source(told, file().source);
 }

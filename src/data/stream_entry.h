@@ -32,7 +32,7 @@ class EntryReader {
  public:
   // files: of one entry, each with its options; a pipe is read once. waiting: see SourceFile; also called for each
   // record.
-  EntryReader(std::vector<DataFile> files, RecordKind records, std::function<void()> waiting);
+  EntryReader(std::vector<DataFile> files, RecordKind records, ProblemType problem_type, std::function<void()> waiting);
   // Behind `at`, by way of `from`, an earlier mark whose place is known or that is the beginning of a pass. What lies
   // between is read, but not tokenised. Error(data): these are not the records that have been read before.
   void go_to(const StreamMark& from, const StreamMark& at);
@@ -47,6 +47,7 @@ class EntryReader {
 
   std::vector<DataFile> files_;
   RecordKind records_;
+  ProblemType problem_type_;
   std::function<void()> waiting_;
   bool again_ = true;
   StreamMark mark_;

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
+#include "data/labels.h"
 #include "data/source.h"
 #include "data/stream_entry.h"
 #include "text/chat/chat_mask.h"
@@ -202,7 +203,8 @@ RecordTokens as_pair(RecordTokens chosen, RecordTokens rejected) {
   return chosen;
 }
 
-RecordTokens from_labelled(const LabelledRecord& record, const Tokenising& how, const std::string& place) {
+RecordTokens from_labelled(const LabelledRecord& record, const Tokenising& how, const Place& where) {
+  const std::string place = where.text();
   RecordTokens tokens;
   TextPair texts{.first = record.text, .second = {}};
   if (record.text_pair) texts.second = *record.text_pair;
@@ -210,7 +212,10 @@ RecordTokens from_labelled(const LabelledRecord& record, const Tokenising& how, 
   const auto second = std::find_if(made.type_ids.begin(), made.type_ids.end(), [](auto type) { return type != 0; });
   if (std::any_of(second, made.type_ids.end(), [](auto type) { return type != 1; }))
     throw Error(ErrorKind::config, place + ": the tokenizer gives types other than 0, then 1; these are not supported");
-  tokens.label = {record.label, static_cast<std::uint32_t>(second - made.type_ids.begin()),
+  // A plug-in's source, or a program, may have written it in its own way.
+  const bool one = how.problem_type == ProblemType::single_label_classification;
+  std::string label = one ? record.label : label_of(record.label, how.problem_type, "label", where);
+  tokens.label = {std::move(label), static_cast<std::uint32_t>(second - made.type_ids.begin()),
                   static_cast<std::uint32_t>(made.cut)};
   tokens.labels.assign(made.ids.size(), -100);
   tokens.ids = std::move(made.ids);
@@ -232,7 +237,8 @@ Tokenising::Tokenising(const Tokenizer& tokenizer, const Dataset::Options& optio
       append_eos(options.append_eos),
       loss(options.loss),
       labelled(labelled_of(options)),
-      records(options.records) {}
+      records(options.records),
+      problem_type(options.problem_type) {}
 
 const text::ChatTemplate& Tokenising::chat_template() const {
   std::call_once(once_, [&] {
@@ -299,7 +305,7 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   if (const auto* labelled = record.as<LabelledRecord>()) {
     HONE_ASSERT(how.labelled);
     if (how.loss) fail_loss("a text with a label", "its label is learnt, and none of its tokens");
-    return from_labelled(*labelled, how, place);
+    return from_labelled(*labelled, how, {path, record.line});
   }
   const auto* texts = record.as<PreferenceRecord>();
   if ((texts || chats) && how.loss)
@@ -335,7 +341,7 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
 
 void each_tokens(const DataFile& file, const Tokenising& how,
                  const std::function<void(const RecordTokens&, const Record&)>& visit) {
-  const std::unique_ptr<Source> source = open_source(source_file(file, how.records), file.source);
+  const std::unique_ptr<Source> source = open_source(source_file(file, how.records, how.problem_type), file.source);
   Progress progress({.what = "tokenise", .unit = "record"});
   std::int64_t records = 0, tokens = 0, left = file.max_samples.value_or(std::numeric_limits<std::int64_t>::max());
   const std::string name = name_of(file);

@@ -29,6 +29,7 @@ class Tokenising {
   const std::optional<Loss> loss;
   const std::optional<LabelledTokenising> labelled = {};
   const RecordKind records = RecordKind::language;
+  const ProblemType problem_type = ProblemType::single_label_classification;
   // The tokenizer's chat template, parsed when the first conversation comes. Throws Error(config) when it has none.
   const text::ChatTemplate& chat_template() const;
   // Says once that the template does not end the assistant's turns with a special token.

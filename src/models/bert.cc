@@ -25,7 +25,7 @@ class BertModel final : public BertBase {
  private:
   BertModel(const BertConfig& config, const BertShape& shape) : BertBase(config, shape, "bert", !shape.masked_lm) {
     if (!shape.labels.empty())
-      head_ = &child<nn::Linear>("classifier", config.hidden_size, std::ssize(shape.labels), b.linear());
+      head_ = &child<nn::Linear>("classifier", config.hidden_size, std::ssize(shape.labels.names), b.linear());
     if (shape.masked_lm)
       mask_head_ = &child<BertMaskHead>("cls.predictions", b, words(),
                                         BertMaskHead::Form{"transform.dense", "transform.LayerNorm", shape.activation});

@@ -203,7 +203,8 @@ class BertBase : public Model, public Classifier, public MaskedLm {
     return to_hf_config(b.config, b.shape, weight.filled() ? hf_name(weight.use().scalar_type()) : "");
   }
 
-  const std::vector<std::string>& labels() const override { return b.shape.labels; }
+  const std::vector<std::string>& labels() const override { return b.shape.labels.names; }
+  std::optional<ProblemType> problem_type() const override { return b.shape.labels.problem_type; }
   std::string weights_prefix() const override { return "classifier."; }
   std::string base_prefix() const override { return prefix_ + "."; }
 

@@ -86,8 +86,8 @@ void RobertaConfig::validate(Problems& problems) const {
 BertShape resolve(const BertConfig& c, const HeadRequest& head) {
   Problems problems;
   BertShape s = resolve(c, problems);
-  if (!head.labels.empty()) s.labels = head.labels, s.masked_lm = false;
-  if (head.masked_lm) s.masked_lm = true, s.labels.clear();
+  if (!head.labels.empty()) ask_for(head, s.labels), s.masked_lm = false;
+  if (head.masked_lm) s.masked_lm = true, s.labels = {};
   problems.require(!head.masked_lm || c.tie_word_embeddings, "tie_word_embeddings",
                    "got false, expected true: the head for masked tokens uses the table of words");
   problems.raise("the model's configuration");

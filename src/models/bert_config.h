@@ -95,7 +95,7 @@ struct BertShape {
   std::string classes = "Bert";  // how the names of transformers' classes begin
   ops::Activation activation = ops::Activation::gelu;
   double classifier_dropout = 0;
-  std::vector<std::string> labels;  // of the classification head; empty: the model has none
+  HeadLabels labels;  // empty: the model has no classification head
   bool masked_lm = false;           // it has a head for masked tokens
 };
 BertShape resolve(const BertConfig& config, const HeadRequest& head);  // throws Error(config)

@@ -14,8 +14,6 @@ namespace {
 
 using config::Node;
 
-constexpr const char* kProblem = "single_label_classification";
-
 bool says_classification(const LabelKeys& c) {
   return c.architectures && std::any_of(c.architectures->begin(), c.architectures->end(), [](const std::string& name) {
            return name.ends_with("ForSequenceClassification");
@@ -69,11 +67,19 @@ std::optional<std::int64_t> read_count(const Node& node, Problems& problems) {
   return problems.size() == before ? std::optional(count) : std::nullopt;
 }
 
+std::optional<ProblemType> read_problem_type(const LabelKeys& c, Problems& problems) {
+  if (!c.problem_type) return std::nullopt;
+  ProblemType type{};
+  config::Values<ProblemType>::read(Node::scalar(*c.problem_type), type, {problems, "problem_type"});
+  return type;
+}
+
 }  // namespace
 
-std::vector<std::string> read_labels(const LabelKeys& c, Problems& problems) {
-  std::vector<std::string> names;
-  if (!says_classification(c)) return names;
+HeadLabels read_labels(const LabelKeys& c, Problems& problems) {
+  HeadLabels labels;
+  std::vector<std::string>& names = labels.names;
+  if (!says_classification(c)) return labels;
   if (!c.id2label.node.is_null()) names = read_names(c.id2label.node, problems);
   if (!names.empty()) check_label_ids(c.label2id.node, names, problems);
   const std::optional<std::int64_t> count = read_count(c.num_labels.node, problems);
@@ -82,23 +88,28 @@ std::vector<std::string> read_labels(const LabelKeys& c, Problems& problems) {
                      fmt::format("got {}, but id2label names {}", *count, names.size()));
   if (names.empty())
     for (std::int64_t i = 0; i < count.value_or(2); ++i) names.push_back(fmt::format("LABEL_{}", i));
-  // transformers calls it regression when it has given a score a loss.
-  const std::string problem = c.problem_type.value_or(kProblem);
-  problems.require(problem == kProblem || (names.size() == 1 && problem == "regression"), "problem_type",
-                   fmt::format("got {}, expected {}", hone::quoted(problem), kProblem));
-  return names;
+  labels.problem_type = read_problem_type(c, problems);
+  return labels;
 }
 
-void write_labels(const std::vector<std::string>& labels, const LabelKeys& keys, Node& node) {
+void ask_for(const HeadRequest& head, HeadLabels& labels) {
+  labels.names = head.labels;
+  if (head.problem_type) labels.problem_type = head.problem_type;
+}
+
+void write_labels(const HeadLabels& labels, const LabelKeys& keys, Node& node) {
   const auto put = [&](const char* key, const Node& value) {
     if (!value.is_null()) node.at_or_add(key) = value;
   };
-  if (keys.problem_type) put("problem_type", Node::scalar(*keys.problem_type, /*quoted=*/true));
+  if (labels.problem_type)
+    put("problem_type", Node::scalar(config::Values<ProblemType>::write(*labels.problem_type).text(), /*quoted=*/true));
+  else if (keys.problem_type)
+    put("problem_type", Node::scalar(*keys.problem_type, /*quoted=*/true));
   if (labels.empty()) return put("id2label", keys.id2label.node), put("label2id", keys.label2id.node);
   Node names = Node::map(), ids = Node::map();
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    names.at_or_add(std::to_string(i)) = Node::scalar(labels[i], /*quoted=*/true);
-    ids.at_or_add(labels[i]) = config::Values<std::int64_t>::write(static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < labels.names.size(); ++i) {
+    names.at_or_add(std::to_string(i)) = Node::scalar(labels.names[i], /*quoted=*/true);
+    ids.at_or_add(labels.names[i]) = config::Values<std::int64_t>::write(static_cast<std::int64_t>(i));
   }
   put("id2label", names), put("label2id", ids);
 }

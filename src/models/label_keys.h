@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hone/config.h"
+#include "hone/model.h"
 
 namespace hone::models {
 
@@ -22,18 +23,28 @@ struct LabelKeys {
               "Which head the folder has: with one ForSequenceClassification it is read, with one ForMaskedLM that for "
               "masked tokens; others of encoders are passed over."),
         field("problem_type", &C::problem_type,
-              "Of a classification head: single_label_classification; of one label regression, too."),
+              "What a classification head is for: single_label_classification, multi_label_classification or "
+              "regression; not said: one label of several, or a score."),
         field("num_labels", &C::num_labels, "Labels of a classification head that id2label does not name."),
         field("id2label", &C::id2label, "Names of the labels: {0: ham, 1: spam}."),
         field("label2id", &C::label2id, "The same the other way round; follows from id2label.")};
   }
 };
 
-// The labels of the head that config.json describes, with transformers' names where it gives none; empty: it has none.
-// One alone is a score.
-std::vector<std::string> read_labels(const LabelKeys& keys, Problems& problems);
+// Of a classification head; without names there is none. One name alone is a score.
+struct HeadLabels {
+  std::vector<std::string> names;
+  std::optional<ProblemType> problem_type;  // nothing: it is not said
+  bool empty() const { return names.empty(); }
+};
+
+// Those of the head that config.json describes, with transformers' names where it gives none.
+HeadLabels read_labels(const LabelKeys& keys, Problems& problems);
+
+// Those of the head that is asked for instead. REQUIRES: it has labels.
+void ask_for(const HeadRequest& head, HeadLabels& labels);
 
 // Puts id2label, label2id and problem_type there: of a head's labels; of none, as they came.
-void write_labels(const std::vector<std::string>& labels, const LabelKeys& keys, config::Node& node);
+void write_labels(const HeadLabels& labels, const LabelKeys& keys, config::Node& node);
 
 }  // namespace hone::models

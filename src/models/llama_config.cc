@@ -206,9 +206,9 @@ LlamaShape resolve(const LlamaConfig& c, Problems& problems) {
   read_windows(c, *family, s, problems);
   s.activation = nn::read_activation(s.activation_name, family->activation_key, problems);
   if (!family->two_ropes) s.rope = nn::read_rope(rope_source(c, *family, s), problems);
-  const std::vector<std::string> labels = read_labels(c, problems);
+  const HeadLabels labels = read_labels(c, problems);
   if (labels.empty() || family->classifier)
-    give_head({labels}, s);
+    give_head({.labels = labels.names, .problem_type = labels.problem_type}, s);
   else
     problems.add("architectures", no_classifier(s));
   return s;
@@ -226,7 +226,7 @@ void give_head(const HeadRequest& head, LlamaShape& s) {
   if (family && !family->classifier)
     throw Error(ErrorKind::config, "the model: " + no_classifier(s))
         .hint("train a model of another type: llama, mistral, qwen3, gemma3_text, …");
-  s.labels = head.labels;
+  ask_for(head, s.labels);
   const std::string usual = s.architecture.substr(0, s.architecture.find("For")) + "ForSequenceClassification";
   s.architecture = family && *family->classifier ? family->classifier : usual;
 }

@@ -115,7 +115,7 @@ struct LlamaShape {
   nn::RopeConfig rope;
   std::optional<nn::RopeConfig> sliding_rope;  // of the layers that slide, where they have another
   std::vector<bool> unrotated;                 // per layer; empty: all are rotated
-  std::vector<std::string> labels;  // of a classification head, which is there instead of the language model's
+  HeadLabels labels;  // of a classification head, which is there instead of the language model's
 
   ops::RmsNormForm norm() const { return {eps, factor}; }
 };

@@ -30,7 +30,7 @@ class LlamaModel : public CausalLm, public Classifier {
       lm_head = &child<nn::Head>("lm_head", s.hidden, s.vocab, s.std, s.tied ? &model.embed_tokens.weight : nullptr,
                                  s.logit_soft_cap);
     else
-      score = &child<nn::Linear>("score", s.hidden, std::ssize(s.labels), nn::Linear::Options{.std = s.std});
+      score = &child<nn::Linear>("score", s.hidden, std::ssize(s.labels.names), nn::Linear::Options{.std = s.std});
   }
 
   std::string base_prefix() const override { return "model."; }
@@ -49,7 +49,8 @@ class LlamaModel : public CausalLm, public Classifier {
   }
 
   const Classifier* classifier() const override { return score ? this : nullptr; }
-  const std::vector<std::string>& labels() const override { return s.labels; }
+  const std::vector<std::string>& labels() const override { return s.labels.names; }
+  std::optional<ProblemType> problem_type() const override { return s.labels.problem_type; }
   // By the last token of each document, which alone has seen all of it.
   Tensor logits(const hone::Output& output, Pass& pass) const override {
     HONE_ASSERT(!pass.batch.docs.empty());

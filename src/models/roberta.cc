@@ -15,7 +15,8 @@ struct ClassificationHead final : Module {
   explicit ClassificationHead(const Bert& bert) : b(bert) {}
   const Bert& b;
   nn::Linear& dense = child<nn::Linear>("dense", b.config.hidden_size, b.config.hidden_size, b.linear());
-  nn::Linear& out_proj = child<nn::Linear>("out_proj", b.config.hidden_size, std::ssize(b.shape.labels), b.linear());
+  nn::Linear& out_proj =
+      child<nn::Linear>("out_proj", b.config.hidden_size, std::ssize(b.shape.labels.names), b.linear());
 };
 
 class RobertaModel final : public BertBase {

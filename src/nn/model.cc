@@ -152,9 +152,9 @@ void Model::check_length(std::int64_t length, const std::string& option) const {
                           max_positions()));
 }
 
-const Classifier& require_classifier(const Model& model, const std::string& what) {
+const Classifier& require_classifier(const Model& model, const std::string& what, std::size_t labels) {
   const Classifier* classifier = model.classifier();
-  if (classifier && classifier->labels().size() < 2)
+  if (classifier && classifier->labels().size() < labels)
     throw Error(ErrorKind::config, what + ": the model's classification head has one label; expected at least two")
         .hint("a head of one label gives a score, as a reward model's");
   if (classifier) return *classifier;

@@ -1,6 +1,8 @@
-// Classification: cross-entropy of each document's label.
+// Classification: of each document one label, several, or numbers.
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
+
+#include <algorithm>
 
 #include "hone/config_read.h"
 #include "hone/objective.h"
@@ -12,19 +14,28 @@ namespace {
 class Classification final : public Objective {
  public:
   struct Config {
+    ProblemType problem_type = ProblemType::single_label_classification;
     std::vector<std::string> labels;
     double label_smoothing = 0;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
+          field("problem_type", &C::problem_type,
+                "What a text is given: single_label_classification (one label, by cross-entropy), "
+                "multi_label_classification (any number of them, each by binary cross-entropy) or regression (a number "
+                "for each label, by mean squared error)."),
           field("labels", &C::labels,
                 "The labels, in the order of their ids; default: those of the model's head, else those in the training "
                 "data. Others than the head's give the model a new head."),
-          field("label_smoothing", &C::label_smoothing, "Share of each target that is spread over all labels.",
+          field("label_smoothing", &C::label_smoothing,
+                "Share of each target that is spread over all labels, where a text has one.",
                 {.low = 0, .high = 0.999})};
     }
     void validate(Problems& problems) const {
-      problems.require(labels.size() != 1, "labels", "got one, expected at least two");
+      const bool one = problem_type == ProblemType::single_label_classification;
+      problems.require(!one || labels.size() != 1, "labels", "got one, expected at least two");
+      problems.require(one || label_smoothing == 0, "label_smoothing",
+                       "only single_label_classification spreads its targets; expected 0");
       for (std::size_t i = 0; i < labels.size(); ++i)
         problems.require(std::find(labels.begin(), labels.begin() + std::ptrdiff_t(i), labels[i]) ==
                              labels.begin() + std::ptrdiff_t(i),
@@ -33,9 +44,17 @@ class Classification final : public Objective {
   };
   explicit Classification(const Config& config) : config_(config) {}
 
-  Needs needs() const override { return {.records = RecordKind::labelled, .labels = config_.labels}; }
-  void check(const Model& model) const override { require_classifier(model, "objective classification"); }
-  std::vector<std::string> evaluations() const override { return {"classification"}; }
+  Needs needs() const override {
+    return {.records = RecordKind::labelled, .problem_type = config_.problem_type, .labels = config_.labels};
+  }
+  void check(const Model& model) const override {
+    require_classifier(model, "objective classification",
+                       config_.problem_type == ProblemType::single_label_classification ? 2 : 1);
+  }
+  std::vector<std::string> evaluations() const override {
+    if (config_.problem_type == ProblemType::regression) return {"regression"};
+    return {config_.problem_type == ProblemType::multi_label_classification ? "multi_label" : "classification"};
+  }
 
   Sums sums(const Batch& batch) const override { return {{"labels", static_cast<double>(batch.docs.size())}}; }
 
@@ -43,21 +62,31 @@ class Classification final : public Objective {
     const Tensor logits_SL = model.classifier()->logits(output, pass);
     const auto wide = at::toOpMathType(logits_SL.scalar_type());  // fp32 at least
     LossTerms result;
-    result.terms.push_back({"loss",
-                            at::cross_entropy_loss(logits_SL.to(wide), batch.extra.at("label"), {}, at::Reduction::Sum,
-                                                   /*ignore_index=*/-100, config_.label_smoothing),
-                            "labels"});
+    result.terms.push_back({"loss", sum_of_losses(logits_SL.to(wide), batch.extra.at("label")), "labels"});
     return result;
   }
 
  private:
+  // Over documents; of several labels, or numbers, the mean of a document's.
+  Tensor sum_of_losses(const Tensor& logits_SL, const Tensor& label) const {
+    if (config_.problem_type == ProblemType::single_label_classification)
+      return at::cross_entropy_loss(logits_SL, label, {}, at::Reduction::Sum, /*ignore_index=*/-100,
+                                    config_.label_smoothing);
+    const Tensor target_SL = label.to(logits_SL.scalar_type());
+    const Tensor sum = config_.problem_type == ProblemType::regression
+                           ? at::mse_loss(logits_SL, target_SL, at::Reduction::Sum)
+                           : at::binary_cross_entropy_with_logits(logits_SL, target_SL, {}, {}, at::Reduction::Sum);
+    return sum / static_cast<double>(logits_SL.size(1));
+  }
+
   Config config_;
 };
 
 }  // namespace
 
 void register_classification(Registries& hone) {
-  hone.objectives.add<Classification>("classification", "Give each text, or pair of texts, one of some labels.");
+  hone.objectives.add<Classification>("classification",
+                                      "Give each text, or pair of texts, one of some labels, several, or numbers.");
 }
 
 }  // namespace hone::objectives

@@ -17,8 +17,10 @@ Tensor tensor_of(const std::vector<T>& values, const HostBatch& batch) {
   return host::tensor_of(values, {batch.rows, batch.length});
 }
 
-Tensor numbers_of(const std::vector<std::int64_t>& values, std::size_t documents) {
-  return host::tensor_of(values, {static_cast<std::int64_t>(documents)});
+Tensor column_of(const HostColumn& column, const HostBatch& batch) {
+  if (column.per == HostColumn::Per::token) return tensor_of(column.values, batch);
+  if (column.width == 0) return host::tensor_of(column.values, {std::ssize(batch.docs)});
+  return host::tensor_of(column.numbers, {std::ssize(batch.docs), column.width});
 }
 
 bool go_together(const Doc& first, const Doc& doc) {
@@ -46,9 +48,7 @@ Batch to_batch(const HostBatch& host) {
   batch.weight_BT = tensor_of(host.weight, host);
   batch.segments_BT = tensor_of(host.segments, host);
   batch.positions_BT = tensor_of(host.positions, host);
-  for (const auto& [name, column] : host.extra)
-    batch.extra[name] = column.per == HostColumn::Per::token ? tensor_of(column.values, host)
-                                                             : numbers_of(column.values, host.docs.size());
+  for (const auto& [name, column] : host.extra) batch.extra[name] = column_of(column, host);
   batch.docs = host.docs;
   std::size_t first = 0;  // of the group
   for (std::size_t i = 1; i < batch.docs.size(); ++i)

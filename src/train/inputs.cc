@@ -183,22 +183,35 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
       throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));
 }
 
+// Whether its labels are what such records have. One alone of which nothing is said is a score.
+bool is_for(const Classifier& classifier, ProblemType problem) {
+  const bool one = classifier.labels().size() == 1;
+  const ProblemType usual = one ? ProblemType::regression : ProblemType::single_label_classification;
+  if (one && problem == ProblemType::single_label_classification) return false;
+  return classifier.problem_type().value_or(usual) == problem;
+}
+
 // What labelled records are to have, where it is known before they are read: as the objective says, else as the
 // model's head does.
 std::vector<std::string> known_labels(const Needs& needs, const Model& model) {
   if (needs.records != RecordKind::labelled) return {};
   if (!needs.labels.empty()) return needs.labels;
   const Classifier* classifier = model.classifier();
-  const bool has_labels = classifier && classifier->labels().size() > 1;  // one alone is a score
-  return has_labels ? classifier->labels() : std::vector<std::string>();
+  return classifier && is_for(*classifier, needs.problem_type) ? classifier->labels() : std::vector<std::string>();
 }
 
 // One label alone is a score, whatever it is called.
+bool has_labels(const Model& model, const std::vector<std::string>& labels) {
+  const Classifier* classifier = model.classifier();
+  return classifier && (classifier->labels() == labels || (labels.size() == 1 && classifier->labels().size() == 1));
+}
+
 bool has_head(const Model& model, const HeadRequest& head) {
   if (head.masked_lm) return model.masked_lm() != nullptr;
-  const Classifier* classifier = model.classifier();
-  const bool scores = head.labels.size() == 1 && classifier && classifier->labels().size() == 1;
-  return head.labels.empty() || scores || (classifier && classifier->labels() == head.labels);
+  if (head.labels.empty()) return true;
+  if (!has_labels(model, head.labels)) return false;
+  const std::optional<ProblemType> said = model.classifier()->problem_type();
+  return !head.problem_type || said.value_or(ProblemType::single_label_classification) == *head.problem_type;
 }
 
 // Built once more with such a head, if it has none: so far it has no weights.
@@ -222,7 +235,7 @@ void give_head(Inputs& inputs, const HeadRequest& head, const config::Node& conf
   if (inputs.in_memory)
     throw Error(ErrorKind::config, fmt::format("model: the one in memory has {} for what is to be learnt", none))
         .hint("build_model() takes what a head is for");
-  inputs.other_labels = inputs.model->classifier() != nullptr;
+  inputs.other_labels = inputs.model->classifier() != nullptr && !has_labels(*inputs.model, head.labels);
   inputs.model = std::move(made);
 }
 
@@ -410,7 +423,8 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   check_lengths(*inputs.model, "", needs, recipe);
   const bool labelled = needs.records == RecordKind::labelled;  // then the head is for labels that the data have
   const auto with_head = [&](const std::vector<std::string>& labels) {
-    give_head(inputs, {labels, needs.masked_lm}, config, file, recipe);
+    const auto problem_type = labelled ? std::optional(needs.problem_type) : std::nullopt;
+    give_head(inputs, {labels, needs.masked_lm, problem_type}, config, file, recipe);
     objective->check(*inputs.model);
     choose_trained(recipe, checkpoint, inputs);
     choose_held(recipe, inputs);
@@ -424,6 +438,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     if (options.overlong == Overlong::split) options.overlong = Overlong::drop;
   }
   options.vocab_size = inputs.model->vocab_size();
+  options.problem_type = needs.problem_type;
   options.labels = known_labels(needs, *inputs.model);
   load_data(recipe, needs, options, inputs);
   if (labelled) with_head(inputs.train->labels());

@@ -40,6 +40,9 @@ std::string data_line(const std::string& name, const Dataset& data) {
   }
   for (const auto& [label, count] : data.report().labels)
     text += fmt::format(", {} labelled {}", human_count(static_cast<double>(count)), hone::quoted(label));
+  for (const auto& [label, numbers] : data.report().label_numbers)
+    text += fmt::format(", {} from {:.4g} to {:.4g}, {:.4g} in the mean", label, numbers.low, numbers.high,
+                        numbers.sum / static_cast<double>(numbers.count));
   return text;
 }
 
@@ -55,6 +58,9 @@ nlohmann::ordered_json counts_of(const Dataset& data) {
   nlohmann::ordered_json counts;
   for (const auto& [what, count] : data::report_lines(data.report())) counts[replace_all(what, " ", "_")] = count;
   for (const auto& [label, count] : data.report().labels) counts["labels"][label] = count;
+  for (const auto& [label, numbers] : data.report().label_numbers)
+    counts["labels"][label] = {
+        {"low", numbers.low}, {"high", numbers.high}, {"mean", numbers.sum / static_cast<double>(numbers.count)}};
   return counts;
 }
 

@@ -278,6 +278,7 @@ objective.masked_lm.mlm_probability | masked.yaml | --objective.mlm_probability=
 objective.masked_lm.mask_replace_prob | masked.yaml | --objective.mask_replace_prob=0.2
 objective.masked_lm.random_replace_prob | masked.yaml | --objective.random_replace_prob=0
 objective.classification.labels | b.yaml | '--objective.labels=["1", "0"]'
+objective.classification.problem_type | b.yaml | --objective.problem_type=regression
 objective.classification.label_smoothing | b.yaml | --objective.label_smoothing=0.1
 optimizer | r.yaml | --optimizer.type=sgd
 optimizer.adamw.betas | r.yaml | '--optimizer.betas=[0.5, 0.9]'
@@ -702,6 +703,7 @@ inspect --data.max-length | inspect data ../d.jsonl | --data.max-length 8
 inspect --data.overlong | inspect data ../d.jsonl --data.max-length 8 | --data.overlong drop
 inspect --data.packing | inspect data ../d.jsonl | --data.packing none
 inspect --data.records | inspect data ../k.jsonl | --data.records labelled
+inspect --data.problem-type | inspect data ../k.jsonl --data.records labelled | --data.problem-type regression
 inspect --data.append-eos | inspect data ../d.jsonl | --no-data.append-eos
 inspect --data.loss | inspect data ../p.jsonl | --data.loss all
 inspect --data.chat-template | inspect data ../c.jsonl | --data.chat-template zephyr

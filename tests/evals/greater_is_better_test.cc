@@ -16,11 +16,13 @@ TEST(GreaterIsBetter, IsSaidForEveryKnownMetric) {
   }
   EXPECT_EQ(rising,
             " classification/accuracy classification/f1_macro classification/documents exact_match/exact_match "
-            "exact_match/prompts perplexity/accuracy preference/accuracy preference/accuracy_per_token "
+            "exact_match/prompts multi_label/accuracy multi_label/f1_micro multi_label/f1_macro multi_label/documents "
+            "perplexity/accuracy preference/accuracy preference/accuracy_per_token regression/pearson regression/r2 "
             "reward/accuracy reward/margin");
   EXPECT_EQ(falling,
-            " classification/loss perplexity/loss perplexity/perplexity perplexity/tokens preference/logps/chosen "
-            "preference/logps/rejected preference/pairs reward/loss reward/mean_reward reward/pairs");
+            " classification/loss multi_label/loss perplexity/loss perplexity/perplexity perplexity/tokens "
+            "preference/logps/chosen preference/logps/rejected preference/pairs regression/loss regression/mae "
+            "regression/documents reward/loss reward/mean_reward reward/pairs");
 }
 
 }  // namespace

@@ -95,6 +95,19 @@ TEST(BertFolders, AHeadOfOneLabelIsAScore) {
   EXPECT_EQ(build_model(trained, "config.json")->hf_config().find("problem_type")->text(), "regression");
 }
 
+// What a head is for goes with its labels; who asks for labels alone leaves it as it is.
+TEST(BertFolders, AHeadSaysWhatItIsFor) {
+  using enum ProblemType;
+  EXPECT_EQ(load_classifier("bert")->classifier()->problem_type(), std::nullopt);
+  const std::vector<std::string> labels{"LABEL_0", "LABEL_1", "LABEL_2"};
+  const auto several = load_classifier("bert", {.labels = labels, .problem_type = multi_label_classification});
+  EXPECT_EQ(several->classifier()->problem_type(), multi_label_classification);
+  EXPECT_EQ(several->hf_config().find("problem_type")->text(), "multi_label_classification");
+  const auto again = build_model(several->hf_config(), "config.json", {.labels = labels});
+  EXPECT_EQ(again->classifier()->problem_type(), multi_label_classification);
+  EXPECT_EQ(load_classifier("qwen3-regression")->classifier()->problem_type(), regression);
+}
+
 // Positions count from behind the padding id: a document has so many tokens less than the table has rows.
 TEST(RobertaConfigs, PositionsBeginBehindThePadding) {
   EXPECT_EQ(load_classifier("roberta")->max_positions(), 30);
@@ -126,7 +139,7 @@ TEST(BertConfigs, WhatIsNotSupportedIsRefused) {
            {"hidden_size: 26", "hidden_size: got 26"},
            {"hidden_act: mish", "hidden_act: got \"mish\""},
            {"num_labels: [3]", "num_labels"},
-           {"problem_type: regression", "problem_type: got \"regression\""},
+           {"problem_type: ranking", "problem_type: got ranking, expected one of single_label_classification"},
            {"num_labels: 2", "num_labels: got 2, but id2label names 3"},
            {"id2label: {0: a, 2: b}", "id2label: 1 is missing"},
            {"id2label: {0: a, 1: a}", "id2label: \"a\" is there twice"},

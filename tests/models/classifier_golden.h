@@ -24,18 +24,29 @@ inline Batch batch_of(const std::map<std::string, Tensor>& golden) {
   Batch batch =
       make_batch(golden.at("input_ids"), at::full_like(golden.at("input_ids"), -100), golden.at("attention_mask"));
   if (golden.contains("token_type_ids")) batch.extra["token_type_ids"] = golden.at("token_type_ids");
-  batch.extra["label"] = golden.at("labels");
+  const Tensor& labels = golden.at("labels");
+  const bool single = labels.scalar_type() == at::kLong;
+  batch.extra["label"] = single ? labels : labels.to(at::kDouble).reshape({labels.size(0), -1});
   return batch;
 }
 
-inline std::unique_ptr<Objective> classification() {
+// Of what the model's head is for.
+inline std::unique_ptr<Objective> classification(const Model& model) {
   const auto& known = registries().objectives;
-  return known.make("classification", *known.options("classification"));
+  config::Choice<Objective> choice{"classification", known.options("classification")};
+  if (const auto said = model.classifier()->problem_type()) {
+    config::Node options = config::Node::map();
+    options.at_or_add("problem_type") = config::Values<ProblemType>::write(*said);
+    Problems problems;
+    choice.options->read(options, problems, "objective");
+    problems.raise();
+  }
+  return known.make(choice);
 }
 
 // counted: the batch on the host, where its documents are counted.
 inline Tensor classification_loss(const Model& model, const Batch& batch, const Batch& counted, Pass& pass) {
-  const auto objective = classification();
+  const auto objective = classification(model);
   const LossTerms terms = objective->loss(model, model.forward(batch, pass), batch, pass);
   return terms.terms.at(0).sum / objective->sums(counted).at(terms.terms[0].per);
 }

@@ -19,7 +19,7 @@ TEST_P(ClassifierGolden, HiddenStatesLogitsAndLoss) {
   Pass pass(batch_);
   const Output output = model_->forward(batch_, pass);
   expect_close(output.hidden_BTD, golden_["hidden"], 1e-5 * std::max(1.0, largest(golden_["hidden"])), "hidden");
-  const Tensor logits = require_classifier(*model_, "test").logits(output, pass);
+  const Tensor logits = require_classifier(*model_, "test", 1).logits(output, pass);
   expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), "logits");
   const double expected = golden_["loss"].item<double>();
   EXPECT_NEAR(classification_loss(*model_, batch_, pass).item<double>(), expected, 1e-6 * std::max(1.0, expected));
@@ -69,7 +69,8 @@ TEST_P(ClassifierGolden, ConfigComesBackAsItWas) { expect_same_config(kClassifie
 
 INSTANTIATE_TEST_SUITE_P(Models, ClassifierGolden,
                          testing::ValuesIn(golden_params({"bert", "bert-odd", "bert-relu", "roberta", "xlm-roberta",
-                                                          "llama", "qwen2", "qwen3_moe"})),
+                                                          "llama", "qwen2", "qwen3_moe", "bert-regression",
+                                                          "roberta-several", "qwen3-regression", "mistral-several"})),
                          print_golden);
 
 }  // namespace

@@ -9,7 +9,7 @@ import torch
 import transformers as hf
 
 import golden_common as common
-from golden_model import fill, save_anew, write_golden
+from golden_model import fill, labels_of, save_anew, write_golden
 
 BODY = dict(
     vocab_size=64,
@@ -35,6 +35,8 @@ CASES = {
     "bert-relu": {**BODY, "num_labels": 4, "hidden_act": "relu", "num_hidden_layers": 1, "type_vocab_size": 1},
     "roberta": {**BODY, "num_labels": 3, "type_vocab_size": 1, "layer_norm_eps": 1e-5},
     "xlm-roberta": {**BODY, "num_labels": 4, "pad_token_id": 5, "hidden_act": "gelu_new"},
+    "bert-regression": {**BODY, "num_labels": 1, "problem_type": "regression"},
+    "roberta-several": {**BODY, "num_labels": 5, "type_vocab_size": 1, "problem_type": "multi_label_classification"},
 }
 
 
@@ -60,7 +62,7 @@ def batch_of(config, seed):
         mask[row, :length] = 1
         types[row, first:length] = min(1, config.type_vocab_size - 1)
     ids[mask == 0] = config.pad_token_id
-    labels = torch.randint(0, config.num_labels, (5,), generator=generator)
+    labels = labels_of(config, 5, generator)
     return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types, "labels": labels}
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Golden files of decoders with a classification head: golden_decoder_classifiers.py ->
-# tests/golden/classifiers/{llama,qwen2,qwen3_moe}/ (development time only), as golden_bert.py makes them of BERT.
+# tests/golden/classifiers/ (development time only), as golden_bert.py makes them of BERT.
 import torch
 import transformers as hf
 
 import golden_common as common
 import golden_moe
-from golden_model import fill, save_anew, write_golden
+from golden_model import fill, labels_of, save_anew, write_golden
 
 BODY = dict(
     vocab_size=64, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
@@ -24,6 +24,15 @@ CASES = {
         {**BODY, "num_labels": 4, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
          "head_dim": 8},
     ),
+    "qwen3-regression": (
+        hf.Qwen3Config, hf.Qwen3ForSequenceClassification,
+        {**BODY, "head_dim": 6, "problem_type": "regression",
+         "id2label": {0: "helpful", 1: "short"}, "label2id": {"helpful": 0, "short": 1}},
+    ),
+    "mistral-several": (
+        hf.MistralConfig, hf.MistralForSequenceClassification,
+        {**BODY, "num_labels": 3, "sliding_window": None, "problem_type": "multi_label_classification"},
+    ),
 }  # fmt: skip
 
 
@@ -40,8 +49,7 @@ def batch_of(config, seed):
     for row, length in enumerate([9, 14, 13, 3, 11]):
         mask[row, :length] = 1
     ids[mask == 0] = config.pad_token_id
-    labels = torch.randint(0, config.num_labels, (5,), generator=generator)
-    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels_of(config, 5, generator)}
 
 
 def load(folder):

@@ -59,6 +59,16 @@ def batch_of(case):
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 
+def labels_of(config, documents, generator):
+    """Of a classification head: one label of each document, a 0 or 1 for each label, or numbers."""
+    if config.problem_type == "regression":
+        shape = (documents, config.num_labels) if config.num_labels > 1 else (documents,)
+        return 2 * torch.randn(shape, generator=generator)
+    if config.problem_type == "multi_label_classification":
+        return torch.randint(0, 2, (documents, config.num_labels), generator=generator).float()
+    return torch.randint(0, config.num_labels, (documents,), generator=generator)
+
+
 def ten_steps(model, inputs):
     """Loss before each of ten AdamW updates on the same inputs, and the gradient norm before clipping."""
     groups = {True: [], False: []}

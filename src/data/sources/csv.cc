@@ -13,7 +13,7 @@
 #include "data/asked.h"
 #include "data/fields.h"
 #include "data/judged.h"
-#include "data/labelled.h"
+#include "data/labels.h"
 #include "data/preference.h"
 #include "hone/registry.h"
 
@@ -77,7 +77,7 @@ class Csv : public Source {
     } else if (label_ >= 0) {
       const auto label = static_cast<std::size_t>(label_);
       LabelledRecord one;
-      one.label = data::label_of(cells[label], names_[label], {path_, record.line});
+      one.label = data::label_of(cells[label], fields_.problem_type(), names_[label], {path_, record.line});
       one.text = take(text_);
       if (text_pair_ >= 0) one.text_pair = take(text_pair_);
       record.content = std::move(one);

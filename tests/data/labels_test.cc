@@ -1,0 +1,159 @@
+// Several labels of a text, and numbers: what a field may say, what a batch has, and what is refused.
+#include "data/labels.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/inspect.h"
+#include "data/pair_tokenizer.h"
+#include "data/support.h"
+#include "hone/data_in_memory.h"
+
+namespace hone {
+namespace {
+
+using test::files;
+using test::TempFolder;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr auto kSeveral = ProblemType::multi_label_classification;
+constexpr auto kNumbers = ProblemType::regression;
+
+class TargetsOfTexts : public testing::Test {
+ protected:
+  static Dataset::Options options(ProblemType problem, const std::vector<std::string>& labels = {}) {
+    Dataset::Options made;
+    made.records = RecordKind::labelled;
+    made.problem_type = problem;
+    made.packing = Packing::none;
+    made.labels = labels;
+    return made;
+  }
+  std::shared_ptr<const Dataset> make(const std::string& name, const std::string& text, const Dataset::Options& how) {
+    return Dataset::make(files({folder_.write(name, text)}), tokenizer_, how);
+  }
+  // Of a record whose label is `label`, in JSON.
+  std::string error(ProblemType problem, const std::string& label, const std::vector<std::string>& labels = {}) {
+    const std::string lines = R"({"text": "a", "label": )" + label + "}\n" + R"({"text": "b", "label": 2})" + "\n";
+    return test::error_of(ErrorKind::data, [&] { make("e.jsonl", lines, options(problem, labels)); });
+  }
+  static HostColumn column(const Dataset& data, const std::vector<std::int64_t>& rows) {
+    return data.batch(rows, 0).extra.at("label");
+  }
+  TempFolder folder_;
+  test::PairTokenizer tokenizer_;
+};
+
+constexpr const char* kSets =
+    R"({"text": "a", "label": ["news", "sport"]}
+{"text": "b", "label": []}
+{"text": "c", "label": "news"}
+{"text": "d", "label": ["sport", "news"]}
+)";
+
+TEST_F(TargetsOfTexts, SeveralLabelsAreOnesAndZeros) {
+  const auto data = make("a.jsonl", kSets, options(kSeveral));
+  EXPECT_THAT(data->labels(), ElementsAre("news", "sport"));
+  EXPECT_EQ(data->report().labels, (std::map<std::string, std::int64_t>{{"news", 3}, {"sport", 2}}));
+  const HostColumn label = column(*data, {0, 1, 2, 3});
+  EXPECT_EQ(label.width, 2);
+  EXPECT_EQ(label.per, HostColumn::Per::document);
+  EXPECT_THAT(label.numbers, ElementsAre(1, 1, 0, 0, 1, 0, 1, 1));
+  const auto shown = data::inspect_records(*data);
+  EXPECT_EQ(shown[0].label, "news, sport");
+  EXPECT_EQ(shown[1].label, "");
+}
+
+TEST_F(TargetsOfTexts, SeveralLabelsMayBeNumbers) {
+  const auto data =
+      make("a.jsonl", "{\"text\": \"a\", \"label\": [10, 2]}\n{\"text\": \"b\", \"label\": 3}\n", options(kSeveral));
+  EXPECT_THAT(data->labels(), ElementsAre("2", "3", "10"));
+  EXPECT_THAT(column(*data, {0, 1}).numbers, ElementsAre(1, 0, 1, 0, 1, 0));
+}
+
+TEST_F(TargetsOfTexts, ACellHasAListOrNamesBetweenCommas) {
+  const auto data = make("a.csv", "text,label\na,\"news, sport\"\nb,\nc,news\nd,\"[\"\"sport\"\", \"\"a, b\"\"]\"\n",
+                         options(kSeveral));
+  EXPECT_THAT(data->labels(), ElementsAre("a, b", "news", "sport"));
+  EXPECT_THAT(column(*data, {0, 1, 2, 3}).numbers, ElementsAre(0, 1, 1, 0, 0, 0, 0, 1, 0, 1, 0, 1));
+  const auto numbers = make("b.csv", "text,label\na,0.5\nb, -3 \nc,[1e2]\n", options(kNumbers));
+  EXPECT_THAT(column(*numbers, {0, 1, 2}).numbers, ElementsAre(0.5, -3, 100));
+}
+
+TEST_F(TargetsOfTexts, NumbersAreWhatTheyAre) {
+  const auto data = make("a.jsonl",
+                         "{\"text\": \"a\", \"label\": 3}\n{\"text\": \"b\", \"label\": -0.1}\n"
+                         "{\"text\": \"c\", \"label\": \"2.5\"}\n{\"text\": \"d\", \"label\": [1e-3]}\n",
+                         options(kNumbers));
+  EXPECT_THAT(data->labels(), ElementsAre("LABEL_0"));
+  EXPECT_THAT(column(*data, {0, 1, 2, 3}).numbers, ElementsAre(3, -0.1, 2.5, 1e-3));
+  const LabelNumbers& seen = data->report().label_numbers.at("LABEL_0");
+  EXPECT_EQ(seen.low, -0.1);
+  EXPECT_EQ(seen.high, 3);
+  EXPECT_NEAR(seen.sum, 5.401, 1e-12);
+  EXPECT_EQ(seen.count, 4);
+  EXPECT_TRUE(data->report().labels.empty());
+  EXPECT_EQ(data::inspect_records(*data)[1].label, "-0.1");
+}
+
+TEST_F(TargetsOfTexts, SeveralNumbersHaveTheNamesOfTheirLabels) {
+  const std::string lines = "{\"text\": \"a\", \"label\": [3, 0.5]}\n{\"text\": \"b\", \"label\": [4, 1]}\n";
+  EXPECT_THAT(make("a.jsonl", lines, options(kNumbers))->labels(), ElementsAre("LABEL_0", "LABEL_1"));
+  const auto data = make("a.jsonl", lines, options(kNumbers, {"help", "length"}));
+  EXPECT_THAT(column(*data, {1, 0}).numbers, ElementsAre(4, 1, 3, 0.5));
+  EXPECT_EQ(data->report().label_numbers.at("length").high, 1);
+  EXPECT_EQ(data::inspect_records(*data)[0].label, "3, 0.5");
+}
+
+TEST_F(TargetsOfTexts, TheCacheAndCutsKeepThem) {
+  Dataset::Options how = options(kNumbers);
+  how.cache_folder = folder_.file("cache");
+  const std::string lines = "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": 2}\n";
+  const auto first = make("a.jsonl", lines, how), again = make("a.jsonl", lines, how);
+  EXPECT_EQ(column(*first, {0, 1}).numbers, column(*again, {0, 1}).numbers);
+  EXPECT_EQ(first->fingerprint(), again->fingerprint());
+  how.problem_type = kSeveral;  // of the same file: other labels, and another cache
+  EXPECT_THAT(column(*make("a.jsonl", lines, how), {0, 1}).numbers, ElementsAre(1, 0, 0, 1));
+  EXPECT_NE(make("a.jsonl", lines, how)->fingerprint(), first->fingerprint());
+  const auto [held, rest] = first->split(0.5, 1);
+  EXPECT_EQ(held->labels(), rest->labels());
+}
+
+// A program and a plug-in may write them as they like.
+TEST_F(TargetsOfTexts, RecordsInMemory) {
+  std::vector<Record> records(2);
+  records[0].content = LabelledRecord{.text = "a", .label = "b, a"};
+  records[1].content = LabelledRecord{.text = "b", .label = R"(["b"])"};
+  const auto data = make_dataset(records, "texts", tokenizer_, options(kSeveral));
+  EXPECT_THAT(column(*data, {0, 1}).numbers, ElementsAre(1, 1, 0, 1));
+  const auto bad = [&] { make_dataset(records, "texts", tokenizer_, options(kNumbers)); };
+  EXPECT_THAT(test::error_of(ErrorKind::data, bad),
+              HasSubstr("texts:1: field \"label\": got \"b, a\", expected a number"));
+}
+
+TEST_F(TargetsOfTexts, WhatIsNoTargetIsRefused) {
+  EXPECT_THAT(error(kSeveral, "[1, 0, 0]"), HasSubstr("e.jsonl:1: field \"label\": got \"0\" twice in a list"));
+  EXPECT_THAT(error(kSeveral, "[1.0, 0.0]"), HasSubstr("got 1.0 in a list, expected a list of names"));
+  EXPECT_THAT(error(kSeveral, "[[1]]"), HasSubstr("got a list in a list"));
+  EXPECT_THAT(error(kSeveral, "[\"\"]"), HasSubstr("got an empty text"));
+  EXPECT_THAT(error(kSeveral, "{\"a\": 1}"), HasSubstr("got an object"));
+  EXPECT_THAT(error(kSeveral, "[2]"), HasSubstr("every record has the labels [\"2\"]; expected others in some"));
+  EXPECT_THAT(error(kSeveral, "[3]", {"2", "4"}), HasSubstr("e.jsonl:1: label \"3\"; expected one of \"2\", \"4\""));
+  EXPECT_THAT(error(kNumbers, "\"high\""), HasSubstr("e.jsonl:1: field \"label\": got \"high\", expected a number"));
+  EXPECT_THAT(error(kNumbers, "true"), HasSubstr("got a boolean, expected a number"));
+  EXPECT_THAT(error(kNumbers, "[]"), HasSubstr("got an empty list"));
+  EXPECT_THAT(error(kNumbers, "2.0"), HasSubstr("every record has the number 2.0; expected different ones"));
+  EXPECT_THAT(error(kNumbers, "[1, 2]"), HasSubstr("e.jsonl:2: 1 number; expected 2: \"LABEL_0\", \"LABEL_1\""));
+  EXPECT_THAT(error(kNumbers, "[1, 2]", {"score"}), HasSubstr("e.jsonl:1: 2 numbers; expected 1: \"score\""));
+  EXPECT_THAT(error(kNumbers, "1e999"), HasSubstr("e.jsonl"));
+  constexpr auto kOne = ProblemType::single_label_classification;
+  EXPECT_THAT(error(kOne, "[1, 0]"), HasSubstr("multi_label_classification learns several"));
+  EXPECT_THAT(error(kOne, "0.5"), HasSubstr("regression learns numbers"));
+  const auto python = [&] { make("p.csv", "text,label\na,\"['x']\"\n", options(kSeveral)); };
+  EXPECT_THAT(test::error_of(ErrorKind::data, python), HasSubstr("a cell with a list holds JSON"));
+}
+
+}  // namespace
+}  // namespace hone
