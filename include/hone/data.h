@@ -50,7 +50,8 @@ struct HostBatch {
   std::vector<float> weight;                // 0 exactly where labels is -100
   std::vector<Doc> docs;                    // in order of (row, begin); padding belongs to none
   // "label": of each document, the index of its label; of several labels numbers, 1 where it has one, and of regression
-  // what is to be said of it. "token_type_ids": there where a document has two texts.
+  // what is to be said of it. "characters": of answers to choose from, how many they have. "token_type_ids": there
+  // where a document has two texts.
   std::map<std::string, HostColumn> extra;
   std::int64_t tokens = 0, supervised = 0;  // ids that are not padding; labels that are not -100
 };
@@ -120,7 +121,7 @@ struct DataFile {
               config::at_least(0)),
         field("columns", &C::columns,
               "Renamed fields, as {text: story}: read the field `story` as `text`; `a.b` is field b inside a, 2 the "
-              "second column."),
+              "second column, and what has {{ or {% in it a Jinja template over the record's fields."),
         field("header", &C::header,
               "CSV and TSV: whether the first line names the columns; without it they are 1, 2, ...; default: by its "
               "content."),

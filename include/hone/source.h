@@ -52,11 +52,17 @@ struct AskedRecord {
   std::optional<Conversation> chat = {};  // a conversation that the assistant is to answer
   std::string answer;  // what answers are compared with; "": nothing
 };
+struct ChoiceRecord {
+  std::string prompt;                     // a text, or
+  std::optional<Conversation> chat = {};  // a conversation that the assistant is to answer
+  std::vector<std::string> choices = {};  // answers to choose from
+  std::int64_t answer = 0;                // the right one, counted from 0
+};
 
 // One example as read.
 struct Record {
   std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord, PreferenceRecord, ChatPreferenceRecord,
-               JudgedRecord, AskedRecord>
+               JudgedRecord, AskedRecord, ChoiceRecord>
       content = {};
   std::vector<std::string> unread = {};   // fields that nobody reads, each with the first record that has it
   std::vector<std::string> renamed = {};  // fields that columns name and records may lack, likewise
@@ -74,6 +80,7 @@ enum class RecordKind {
   preference,  // a chosen and a rejected answer to a prompt, texts or messages: two documents (Role) that share a row
   asked,       // a prompt that the model is to answer while it learns, and what answers are compared with
   judged,      // an answer to a prompt, and whether it is desirable; or a preference, whose answers are judged so
+  choice,      // a prompt with answers, of which one is right: documents (Role) that share a row; measured, not learnt
 };
 template <>
 inline constexpr auto config::enum_names<RecordKind> =
@@ -81,7 +88,8 @@ inline constexpr auto config::enum_names<RecordKind> =
                                                             {RecordKind::labelled, "labelled"},
                                                             {RecordKind::preference, "preference"},
                                                             {RecordKind::judged, "judged"},
-                                                            {RecordKind::asked, "asked"}});
+                                                            {RecordKind::asked, "asked"},
+                                                            {RecordKind::choice, "choice"}});
 
 // What a labelled text is given: names and losses are those of transformers' problem_type.
 enum class ProblemType {

@@ -49,7 +49,8 @@ class Eval final : public Command {
           std::tuple{
               field("data", &C::data, "File to evaluate on, or name=file; may be given several times."),
               field("columns", &C::columns,
-                    "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
+                    "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
+                    "{{ b }}; may be given several times."),
               field(
                   "ignore", &C::ignore,
                   "Field that other kinds of training use and that is to be passed over; may be given several times."),

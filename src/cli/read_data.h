@@ -27,7 +27,8 @@ struct DataFlags {
     return std::tuple{
         field("tokenizer", &C::tokenizer, "bytes, none (for rows of ids), a folder or a tokenizer.json."),
         field("columns", &C::columns,
-              "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
+              "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
+              "{{ b }}; may be given several times."),
         field("ignore", &C::ignore,
               "Field that other kinds of training use and that is to be passed over; may be given several times."),
         field("max_length", &C::max_length, "Longest row in tokens.", at_least(1)),

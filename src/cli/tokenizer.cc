@@ -52,7 +52,8 @@ class TokenizerCommand final : public Command {
           field("lowercase", &C::lowercase,
                 "Only for word_piece, where it is the default: fold upper case and accents."),
           field("columns", &C::columns,
-                "Renamed field, as text=story: read the field `story` as `text`; may be given several times."),
+                "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
+                "{{ b }}; may be given several times."),
           field("ignore", &C::ignore,
                 "Field that other kinds of training use and that is to be passed over; may be given several times."),
           field("threads", &C::threads, "Threads that count words; 0 = as many as the process may use.",

@@ -19,7 +19,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 // Columns for well-known names; shown, never used unasked.
-std::string proposed_columns(const std::vector<std::string>& names) {
+std::string columns_for_asked(const std::vector<std::string>& names) {
   const Columns found = {
       {"prompt", first_of(names, {"prompt", "question", "problem", "query", "input", "text"})},
       {"answer", first_of(names, {"answer", "solution", "ground_truth", "completion", "output", "target", "label"})}};
@@ -57,7 +57,7 @@ Form asked_form(const std::vector<std::string>& names, const std::map<std::strin
                 fmt::format("{}: no field {}; found {}; expected prompt, messages or instruction, and answer where "
                             "answers are compared with one",
                             place.text(), hone::quoted(name), names.empty() ? "none" : list_names(names)))
-        .hint(proposed_columns(names));
+        .hint(columns_for_asked(names));
   };
   const auto maybe = [&](const char* known) -> std::string {
     const auto renamed = columns.find(known);

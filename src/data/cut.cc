@@ -87,7 +87,8 @@ class Cutter {
       empty |= left == 0;
       kept += left;
     }
-    if (!dropped && !empty && unit.size() > 1) empty = same(unit.front(), unit.back());
+    const bool pair = unit.size() == 2 && options_.records != RecordKind::choice;
+    if (!dropped && !empty && pair) empty = same(unit.front(), unit.back());
     // Of the record, not of each document.
     report_.cut = std::min(report_.cut, before.cut + 1);
     report_.cut_prompts = std::min(report_.cut_prompts, before.cut_prompts + 1);

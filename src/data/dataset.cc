@@ -288,6 +288,7 @@ HostDoc PackedDataset::doc_of(const FilePart& part, const Piece& piece) const {
   store.copy_ids(piece.begin, piece.end(), doc.ids.data() + (piece.has_first ? 1 : 0));
   doc.targets.assign(piece.length, -100);
   store.copy_labels(piece.first_target(), piece.targets_end(), doc.targets.data());
+  if (store.counts_characters()) doc.per_document["characters"] = store.characters(piece.doc);
   if (part.targets.empty()) return doc;
   put_target(part, piece, doc);
   if (const std::uint32_t second = store.label(piece.doc).second; second < piece.length) {

@@ -9,6 +9,7 @@
 #include "base/option_words.h"
 #include "base/strings.h"
 #include "data/asked.h"
+#include "data/choices.h"
 #include "data/conversations.h"
 #include "data/judged.h"
 #include "data/labelled.h"
@@ -91,6 +92,7 @@ const std::vector<std::string>& known_fields(RecordKind records) {
   if (records == RecordKind::preference) return preference_fields();
   if (records == RecordKind::judged) return judged_fields();
   if (records == RecordKind::asked) return asked_fields();
+  if (records == RecordKind::choice) return choice_fields();
   static const std::vector<std::string> names = {
       "text",  "prompt", "completion", "input_ids", "labels", "messages",  "conversations",       "instruction",
       "input", "output", "history",    "system",    "tools",  "documents", "chat_template_kwargs"};
@@ -101,16 +103,23 @@ const std::vector<std::string>& table_fields(RecordKind records) {
   if (records == RecordKind::preference) return preference_table_fields();
   if (records == RecordKind::judged) return judged_table_fields();
   if (records == RecordKind::asked) return asked_table_fields();
+  if (records == RecordKind::choice) return choice_table_fields();
   if (records == RecordKind::labelled) return labelled_fields();
   static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
   return names;
 }
 
 FieldMap::FieldMap(const SourceFile& file)
-    : columns_(file.columns), ignore_(file.ignore), records_(file.records), problem_type_(file.problem_type) {
+    : columns_(file.columns),
+      ignore_(file.ignore),
+      templates_(file.columns, file.path),
+      records_(file.records),
+      problem_type_(file.problem_type) {
   const std::vector<std::string>& all = known_fields(records_);
-  for (const auto& [known, field] : columns_) {
-    if (is_optional_column(known)) unmet_.insert(field);
+  for (auto& [known, field] : columns_) {
+    const std::string made = templates_.made_field(known);
+    if (!made.empty()) field = made;
+    else if (is_optional_column(known)) unmet_.insert(field);
     if (has(all, known) && !field.empty()) continue;
     const std::string fact =
         field.empty() ? "is empty; expected a field of the file" : "is not read; expected one of " + join(all, ", ");
@@ -137,10 +146,13 @@ Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place
   std::vector<std::string> wanted;
   for (const std::string& name : names)
     if (!has(ignore_, name)) wanted.push_back(name);
+  for (const std::string& made : templates_.made_fields())
+    if (!has(wanted, made)) wanted.push_back(made);
   if (records_ == RecordKind::labelled) return labelled_form(wanted, columns_, place);
   if (records_ == RecordKind::preference) return preference_form(wanted, columns_, place);
   if (records_ == RecordKind::judged) return judged_form(wanted, columns_, place);
   if (records_ == RecordKind::asked) return asked_form(wanted, columns_, place);
+  if (records_ == RecordKind::choice) return choice_form(wanted, columns_, place);
   return columns_.empty() ? own_form(wanted, place) : renamed_form(wanted, place);
 }
 
@@ -256,6 +268,7 @@ const char* needed_fields(RecordKind records) {
   return records == RecordKind::labelled ? "text and label"
          : records == RecordKind::asked  ? "a prompt"
          : records == RecordKind::judged ? "prompt, completion and label"
+         : records == RecordKind::choice ? "prompt, choices and answer"
                                          : "chosen and rejected";
 }
 
@@ -263,7 +276,7 @@ const char* needed_fields(RecordKind records) {
 
 bool FieldMap::is_conversation(const json& value, const Form& form) const {
   if (!form.chosen.empty()) return is_chat_pair(value, form);
-  if (records_ == RecordKind::asked) return is_chat_asked(value, form);
+  if (records_ == RecordKind::asked || records_ == RecordKind::choice) return is_chat_asked(value, form);
   return form.is_conversation() || (!form.prompt.empty() && find_field(value, form.prompt)->is_array());
 }
 
@@ -280,6 +293,10 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
                                              !language          ? std::string(" with ") + needed_fields(records_)
                                              : columns_.empty() ? " or a string"
                                                                 : ", as columns name fields"));
+  read_row(templates_.empty() ? value : templates_.filled(value, place), place, record);
+}
+
+void FieldMap::read_row(const json& value, const Place& place, Record& record) {
   std::vector<std::string> names;
   for (const auto& [name, field] : value.items())
     if (!field.is_null()) names.push_back(name);
@@ -300,6 +317,7 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
     return;
   }
   if (records_ == RecordKind::asked) return void(record.content = read_asked(value, form, place));
+  if (records_ == RecordKind::choice) return void(record.content = read_choice(value, form, place));
   if (records_ == RecordKind::judged) return void(record.content = read_judged(value, form, place));
   if (chat) return void(record.content = read_conversation(value, form, place));
   const auto string = [&](const std::string& field) { return text_field(value, field, place); };
@@ -366,7 +384,7 @@ void FieldMap::check_unread(const json& value, const Form& form, const Place& pl
   record.unread.clear();
   for (const auto& [name, field] : value.items()) {
     const bool lost = is_extra(name) && has(used, name) && form.input_ids.empty() && !chat;
-    if (field.is_null() || (has(used, name) && !lost)) continue;
+    if (field.is_null() || (has(used, name) && !lost) || templates_.mentions(name)) continue;
     if (!form.input_ids.empty() && goes_with_ids(name) && !has(ignore_, name)) {
       const std::string fact = contradiction(name, field);
       if (fact.empty()) continue;
@@ -398,6 +416,7 @@ std::vector<std::string> FieldMap::unread(const std::vector<std::string>& names,
     const bool read = std::any_of(used.begin(), used.end(), [&](const std::string& one) {
       return one == name || (one.starts_with(name) && one[name.size()] == '.');
     });
+    if (templates_.mentions(name)) continue;
     if (read && !(is_extra(name) && form.input_ids.empty())) continue;  // in a table there is no conversation
     refuse_foreign(name, form, place);
     if (told_.insert(name).second) others.push_back(name);

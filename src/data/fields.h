@@ -8,6 +8,7 @@
 
 #include "data/form.h"
 #include "data/place.h"
+#include "data/templates.h"
 #include "hone/data.h"
 
 namespace hone::data {
@@ -24,7 +25,8 @@ class FieldMap {
   // Reads a JSON value: an object by its fields, a string as text. Null fields count as missing. Fields that other
   // kinds of training use are an Error(data); those that nobody reads are put into record.unread, once.
   void read(const nlohmann::ordered_json& value, const Place& place, Record& record);
-  // The same for the columns of a table that are known before its rows; `form` is what is read of them.
+  // The same for the columns of a table that are known before its rows; `form` is what is read of them. Those that
+  // templates mention are read.
   std::vector<std::string> unread(const std::vector<std::string>& names, const Form& form, const Place& place);
   // Throws Error(config) when columns name what this kind of record does not have. read() does so itself.
   void check_extras(bool conversation, bool alpaca, const Place& place) const;
@@ -32,12 +34,14 @@ class FieldMap {
   static bool is_judged_by_value(const std::string& name);
 
   RecordKind records() const { return records_; }
+  const ColumnTemplates& templates() const { return templates_; }
   ProblemType problem_type() const { return problem_type_; }
-  // The field to read `known` ("text", ...) from.
+  // The field to read `known` ("text", ...) from; of a template the one that it makes.
   const std::string& source_of(const std::string& known) const;
   const std::map<std::string, std::string>& columns() const { return columns_; }
 
  private:
+  void read_row(const nlohmann::ordered_json& row, const Place& place, Record& record);
   Form own_form(const std::vector<std::string>& names, const Place& place) const;
   Form renamed_form(const std::vector<std::string>& names, const Place& place) const;
   ChatRecord read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place) const;
@@ -51,6 +55,7 @@ class FieldMap {
   void refuse_foreign(const std::string& name, const Form& form, const Place& place) const;
   std::map<std::string, std::string> columns_;
   std::vector<std::string> ignore_;
+  ColumnTemplates templates_;
   RecordKind records_;
   ProblemType problem_type_;
   std::set<std::string> told_;

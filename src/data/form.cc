@@ -12,7 +12,7 @@ std::vector<std::string> Form::fields() const {
   std::vector<std::string> all;
   for (const std::string* name :
        {&text, &prompt, &completion, &input_ids, &labels, &text_pair, &label, &chosen, &rejected, &answer,
-        &messages, &instruction, &input, &output, &history, &system, &tools, &documents, &variables})
+        &choices, &messages, &instruction, &input, &output, &history, &system, &tools, &documents, &variables})
     if (!name->empty()) all.push_back(*name);
   return all;
 }

@@ -12,10 +12,11 @@ namespace hone::data {
 // The fields of the file that are read; "" = not used. Exactly one of text, prompt + completion, input_ids, messages
 // (or conversations), instruction + output is there; text_pair and label are with a text that has a label, label also
 // with an answer that is judged; chosen and rejected with the prompt of the pair, if it has one: prompt, messages or
-// instruction; of what is asked one of these, and the answer; the rest belongs to conversations.
+// instruction; of what is asked one of these, and the answer, with choices where it is one of them; the rest belongs to
+// conversations.
 struct Form {
   std::string text = {}, prompt = {}, completion = {}, input_ids = {}, labels = {};
-  std::string text_pair = {}, label = {}, chosen = {}, rejected = {}, answer = {};
+  std::string text_pair = {}, label = {}, chosen = {}, rejected = {}, answer = {}, choices = {};
   std::string messages = {}, instruction = {}, input = {}, output = {}, history = {};
   std::string system = {}, tools = {}, documents = {}, variables = {};
   std::vector<std::string> fields() const;  // all that are used

@@ -20,17 +20,7 @@ constexpr const char* kSeveral = "a list of names or whole numbers";
 constexpr const char* kNumber = "a number, or a list of numbers";
 constexpr const char* kOption = "objective.problem_type";
 
-// What a field, or a part of it, is.
-struct Given {
-  const std::string& field;
-  const Place& place;
-  Error bad(const std::string& got, const char* expected) const {
-    return Error(ErrorKind::data,
-                 fmt::format("{}: field {}: got {}, expected {}", place.text(), hone::quoted(field), got, expected));
-  }
-};
-
-std::string name_in(const std::string& text, const Given& given) {
+std::string name_in(const std::string& text, const FieldPlace& given) {
   if (text.find('\0') != std::string::npos) throw given.bad("a zero byte", kOne);
   if (trim(text).empty()) throw given.bad("an empty text", kOne);
   if (const auto number = parse_int(text); number && *number < 0)
@@ -39,7 +29,7 @@ std::string name_in(const std::string& text, const Given& given) {
   return text;
 }
 
-std::string name_in(const json& value, const Given& given) {
+std::string name_in(const json& value, const FieldPlace& given) {
   if (value.is_string()) return name_in(value.get_ref<const std::string&>(), given);
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
   if (value.is_number_integer()) return name_in(value.dump(), given);
@@ -58,7 +48,7 @@ void sort_labels(std::vector<std::string>& labels) {
 }
 
 // A set of labels has no order.
-std::string set_of(std::vector<std::string> names, const Given& given) {
+std::string set_of(std::vector<std::string> names, const FieldPlace& given) {
   sort_labels(names);
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end())
@@ -67,7 +57,7 @@ std::string set_of(std::vector<std::string> names, const Given& given) {
   return json(names).dump();
 }
 
-std::string set_in(const json& value, const Given& given) {
+std::string set_in(const json& value, const FieldPlace& given) {
   std::vector<std::string> names;
   if (!value.is_array()) return set_of({name_in(value, given)}, given);
   for (const json& one : value) {
@@ -79,7 +69,7 @@ std::string set_in(const json& value, const Given& given) {
   return set_of(std::move(names), given);
 }
 
-double number_in(const json& value, const Given& given) {
+double number_in(const json& value, const FieldPlace& given) {
   if (value.is_number()) return value.get<double>();
   if (!value.is_string()) throw given.bad(type_of(value), kNumber);
   const std::string& text = value.get_ref<const std::string&>();
@@ -87,7 +77,7 @@ double number_in(const json& value, const Given& given) {
   throw given.bad(hone::quoted(text), kNumber);
 }
 
-std::string numbers_of(const json& value, const Given& given) {
+std::string numbers_of(const json& value, const FieldPlace& given) {
   if (!value.is_array()) return json(number_in(value, given)).dump();
   std::vector<double> numbers;
   for (const json& one : value) numbers.push_back(number_in(one, given));
@@ -96,7 +86,7 @@ std::string numbers_of(const json& value, const Given& given) {
 }
 
 // A cell that begins as a JSON list does is one.
-json list_in(const std::string& cell, const Given& given, const char* expected) {
+json list_in(const std::string& cell, const FieldPlace& given, const char* expected) {
   json list = json::parse(cell, nullptr, /*allow_exceptions=*/false);
   if (list.is_array()) return list;
   throw given.bad(hone::quoted(cell), expected).hint("a cell with a list holds JSON, as in [\"a\", \"b\"]");
@@ -115,14 +105,14 @@ std::vector<double> numbers_of(const std::string& text) {
 }  // namespace
 
 std::string label_of(const json& value, ProblemType problem, const std::string& field, const Place& place) {
-  const Given given{field, place};
+  const FieldPlace given{field, place};
   if (problem == ProblemType::regression) return numbers_of(value, given);
   if (problem == ProblemType::multi_label_classification) return set_in(value, given);
   return name_in(value, given);
 }
 
 std::string label_of(const std::string& cell, ProblemType problem, const std::string& field, const Place& place) {
-  const Given given{field, place};
+  const FieldPlace given{field, place};
   if (problem == ProblemType::single_label_classification) return name_in(cell, given);
   const std::string text(trim(cell));
   if (problem == ProblemType::regression)

@@ -35,6 +35,11 @@ std::size_t bytes_of(const Record& record) {
     std::size_t operator()(const AskedRecord& r) const {
       return r.prompt.size() + r.answer.size() + (r.chat ? (*this)(ChatRecord{*r.chat}) : 0);
     }
+    std::size_t operator()(const ChoiceRecord& r) const {
+      std::size_t size = 0;
+      for (const std::string& choice : r.choices) size += (*this)(AskedRecord{r.prompt, r.chat, choice});
+      return size;
+    }
   };
   return std::visit(Sizes(), record.content);
 }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "base/strings.h"
+
 namespace hone::data {
 
 using json = nlohmann::ordered_json;
@@ -28,5 +30,10 @@ std::string type_of(const json& value) {
 }
 
 std::string Place::text() const { return fmt::format("{}:{}", path, line); }
+
+Error FieldPlace::bad(const std::string& got, const std::string& expected) const {
+  return Error(ErrorKind::data,
+               fmt::format("{}: field {}: got {}, expected {}", place.text(), hone::quoted(field), got, expected));
+}
 
 }  // namespace hone::data

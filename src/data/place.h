@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "hone/error.h"
+
 namespace hone::data {
 
 // A row's place, made into text only when something is wrong with it.
@@ -12,6 +14,14 @@ struct Place {
   const std::string& path;
   std::int64_t line = 0;
   std::string text() const;  // "path:line"
+};
+
+// One of its fields.
+struct FieldPlace {
+  const std::string& field;
+  const Place& place;
+  // That it has another value than is expected.
+  Error bad(const std::string& got, const std::string& expected) const;
 };
 
 // "a number", "a list (its first element is an object)", ... for messages.

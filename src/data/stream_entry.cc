@@ -46,6 +46,11 @@ struct AndRecord {
     const std::uint64_t texts = hash_of(r.answer, hash_of(r.prompt, hash));
     return r.chat ? AndRecord{texts}(ChatRecord{*r.chat}) : texts;
   }
+  std::uint64_t operator()(const ChoiceRecord& r) const {
+    std::uint64_t all = hash_of(std::to_string(r.answer), AndRecord{hash}(AskedRecord{r.prompt, r.chat, ""}));
+    for (const std::string& choice : r.choices) all = hash_of(choice, all);
+    return all;
+  }
 };
 
 }  // namespace

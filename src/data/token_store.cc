@@ -31,6 +31,11 @@ void TokenStore::add_companion(const Tokens& tokens, Role role, std::span<const 
   members_.push_back({members_.back().group, role});
 }
 
+void TokenStore::count_last(std::uint32_t characters) {
+  characters_.push_back(characters);
+  HONE_ASSERT(std::ssize(characters_) == docs());
+}
+
 std::int64_t TokenStore::group_end(std::int64_t doc) const {
   std::int64_t end = doc + 1;
   if (!is_grouped()) return end;
@@ -92,6 +97,7 @@ void TokenStore::add_content(Hasher& hasher, std::int64_t doc) const {
   hasher.update(std::as_bytes(std::span(values)));
   if (is_labelled()) hasher.update_field(label_names()[label(doc).name]);
   if (is_grouped()) hasher.update_int(static_cast<std::uint64_t>(role(doc)));
+  if (counts_characters()) hasher.update_int(characters(doc));
 }
 
 std::int64_t TokenStore::highest_exception() const {

@@ -74,6 +74,9 @@ class TokenStore {
   // One more document of the same record and group. REQUIRES: ids.
   void add_companion(const Tokens& tokens, Role role, std::span<const std::size_t> seams = {});
 
+  // The document added last is an answer to choose from, of so many characters. All documents of a file are, or none.
+  void count_last(std::uint32_t characters);
+
   // As Record's: known to whom made the store, not kept in its file.
   void add_fields(const std::vector<std::string>& unread, const std::vector<std::string>& renamed) {
     unread_.insert(unread_.end(), unread.begin(), unread.end());
@@ -95,6 +98,8 @@ class TokenStore {
   std::int64_t group(std::int64_t doc) const {  // -1: there are none
     return is_grouped() ? std::int64_t{members_[static_cast<std::size_t>(doc)].group} : -1;
   }
+  bool counts_characters() const { return !characters_.empty(); }
+  std::uint32_t characters(std::int64_t doc) const { return characters_[static_cast<std::size_t>(doc)]; }
   // The document behind the last one that belongs with this one.
   std::int64_t group_end(std::int64_t doc) const;
   const std::vector<std::string>& label_names() const { return label_names_; }  // in order of their first document
@@ -157,6 +162,7 @@ class TokenStore {
   Column<std::uint64_t> seams_;   // positions of tokens that hold characters of a prompt and its completion
   Column<Label> labels_;          // of document i; empty: none has one
   Column<Member> members_;        // of document i; empty: there are no groups
+  Column<std::uint32_t> characters_;  // of the answer of document i; empty: they are not counted
   std::vector<std::string> label_names_;
   std::map<std::string, std::uint32_t> label_index_;  // while it is filled
   Counts counts_;

@@ -20,7 +20,7 @@
 namespace hone::data {
 // 160 bytes.
 struct TokenFileHeader {
-  std::uint64_t magic = 0x34304B4F54454E4F;   // "ONETOK04"
+  std::uint64_t magic = 0x34304B4F54454E4F;   // "ONETOK04", or the one with characters
   std::uint64_t total_bytes = 0, hash = 0;    // hash: of everything but what fills up arrays, with this field 0
   char key[32] = {};
   std::uint64_t ids16 = 0, ids32 = 0, docs = 0, ranges = 0, exceptions = 0, seams = 0, labels = 0, members = 0,
@@ -31,6 +31,7 @@ struct TokenFileHeader {
 namespace {
 
 using Header = TokenFileHeader;
+constexpr std::uint64_t kWithCharacters = 0x35304B4F54454E4F;  // "ONETOK05": with an array of characters, the last
 static_assert(std::endian::native == std::endian::little, "the arrays are written as they lie in memory");
 static_assert(sizeof(Header) == 160);
 
@@ -46,7 +47,7 @@ void fill_up(OutFile& out) {
 }
 
 // Of each array how many values there are, and the bytes of one.
-std::array<std::pair<std::uint64_t, std::uint64_t>, 10> arrays_of(const Header& header) {
+std::array<std::pair<std::uint64_t, std::uint64_t>, 11> arrays_of(const Header& header) {
   return {{{header.ids16, 2},
            {header.ids32, 4},
            {header.docs, 8},
@@ -56,7 +57,8 @@ std::array<std::pair<std::uint64_t, std::uint64_t>, 10> arrays_of(const Header& 
            {header.seams, 8},
            {header.labels, sizeof(TokenStore::Label)},
            {header.members, sizeof(TokenStore::Member)},
-           {header.label_text, 1}}};
+           {header.label_text, 1},
+           {header.magic == kWithCharacters ? header.docs : 0, sizeof(std::uint32_t)}}};
 }
 
 // Of a file that is as large as its header says. Read and not looked at where it is mapped: a disk that cannot read it
@@ -112,7 +114,7 @@ Header read_header(const InFile& file, const std::string& key) {
   Header header;
   if (file.size() < sizeof header) throw damaged(file, fmt::format("{} bytes are too few", file.size()));
   file.read(0, std::as_writable_bytes(std::span(&header, 1)));
-  if (header.magic != Header().magic) throw damaged(file, "unknown header");
+  if (header.magic != Header().magic && header.magic != kWithCharacters) throw damaged(file, "unknown header");
   if (std::string_view(header.key, sizeof header.key) != key) throw damaged(file, "it was made from other data");
   if (header.total_bytes != file.size())
     throw damaged(file, fmt::format("got {} bytes, expected {}", file.size(), header.total_bytes));
@@ -216,6 +218,7 @@ TokenFileHeader TokenStore::header() const {
                 .empty = counts_.empty,
                 .not_text = counts_.not_text,
                 .max_id = counts_.max_id};
+  if (counts_characters()) header.magic = kWithCharacters;
   for (const std::string& label : label_names_) header.label_text += label.size() + 1;
   HONE_ASSERT(place_.key.size() == sizeof header.key);
   std::memcpy(header.key, place_.key.data(), sizeof header.key);
@@ -236,7 +239,7 @@ void TokenStore::complete_file() {
   write(std::as_bytes(ends_.all())), write(std::as_bytes(lines_.all())), write(std::as_bytes(ranges_.all()));
   write(std::as_bytes(exceptions_.all())), write(std::as_bytes(seams_.all()));
   write(std::as_bytes(labels_.all())), write(std::as_bytes(members_.all()));
-  write(std::as_bytes(std::span(label_text)));
+  write(std::as_bytes(std::span(label_text))), write(std::as_bytes(characters_.all()));
   header.total_bytes = out.size();
   const InFile file = file_->open();
   header.hash = hash_of(file, header);
@@ -258,6 +261,7 @@ std::string_view TokenStore::lie_in(std::shared_ptr<const std::byte> bytes, cons
   labels_.lie_at(reader.next<Label>(header.labels));
   members_.lie_at(reader.next<Member>(header.members));
   const std::span<const char> label_text = reader.next<char>(header.label_text);
+  characters_.lie_at(reader.next<std::uint32_t>(header.magic == kWithCharacters ? header.docs : 0));
   put_away_ = 0;
   bytes_ = std::move(bytes);
   return {label_text.data(), label_text.size()};

@@ -78,11 +78,10 @@ std::size_t behind_prompt_bytes(const Encoding& encoding, std::size_t first, con
 }
 
 // One text, as a model meets it: tokens that hold any character of the completion are learnt, and whatever follows.
-RecordTokens from_pair(const std::string& prompt, const std::string& completion, const Tokenising& how, bool all) {
+RecordTokens from_pair(const std::string& prompt, const std::string& completion, const Tokenising& how, bool all,
+                       Encoding encoding) {
   const Tokenizer& tokenizer = how.tokenizer;
   RecordTokens tokens;
-  if (prompt.empty() && completion.empty()) return tokens;
-  Encoding encoding = encode_untrimmed(tokenizer, prompt + completion);
   const auto& offsets = encoding.offsets;
   const std::size_t size = encoding.ids.size();
   std::size_t first = first_learnt(encoding, prompt.size(), tokenizer);
@@ -102,6 +101,11 @@ RecordTokens from_pair(const std::string& prompt, const std::string& completion,
     tokens.labels.push_back(*tokenizer.eos_id);
   }
   return tokens;
+}
+
+RecordTokens from_pair(const std::string& prompt, const std::string& completion, const Tokenising& how, bool all) {
+  if (prompt.empty() && completion.empty()) return {};
+  return from_pair(prompt, completion, how, all, encode_untrimmed(how.tokenizer, prompt + completion));
 }
 
 Tokens from_ids(const IdsRecord& record, bool all, const std::string& place) {
@@ -194,6 +198,36 @@ RecordTokens from_asked(const AskedRecord& record, const Tokenising& how, const 
   return tokens;
 }
 
+// Without what ends texts: the answer is compared, and not where it ends. As EleutherAI's lm-eval does, white space
+// behind a prompt goes to the answer, and a space comes between where neither has any.
+RecordTokens from_choice(const std::string& asked, bool is_chat, const std::string& choice, const Tokenising& how) {
+  const std::size_t end = is_chat ? asked.size() : asked.find_last_not_of(" \t\n\r\f\v") + 1;
+  const bool apart = is_chat || end < asked.size() || choice.find_first_of(" \t\n\r\f\v") == 0;
+  const std::string prompt = asked.substr(0, end), answer = asked.substr(end) + (apart ? "" : " ") + choice;
+  const Tokenising plain(how.tokenizer, /*append_eos=*/false, {});
+  Encoding encoding =
+      is_chat ? how.tokenizer.encode(prompt + answer, false) : encode_untrimmed(how.tokenizer, prompt + answer);
+  if (how.tokenizer.adds_eos && !is_chat && !encoding.ids.empty() && encoding.ids.back() == how.tokenizer.eos_id)
+    encoding.ids.pop_back(), encoding.offsets.pop_back();
+  RecordTokens tokens = from_pair(prompt, answer, plain, false, std::move(encoding));
+  tokens.characters = static_cast<std::uint32_t>(display_width(choice));
+  return tokens;
+}
+
+RecordTokens from_choices(const ChoiceRecord& record, const Tokenising& how, const std::string& place) {
+  const auto text_of_chat = [&] {
+    return text::prompt_text(how.chat_template(), *record.chat, place, text::kTrainingDate);
+  };
+  const std::string asked = record.chat ? during("rendering " + place, text_of_chat) : record.prompt;
+  RecordTokens all;
+  for (std::size_t i = 0; i < record.choices.size(); ++i) {
+    RecordTokens one = from_choice(asked, record.chat.has_value(), record.choices[i], how);
+    one.role = static_cast<std::int64_t>(i) == record.answer ? Role::chosen : Role::rejected;
+    i == 0 ? void(all = std::move(one)) : all.companions.push_back(std::move(one));
+  }
+  return all;
+}
+
 // Both sides read the prompt anew: each is a document of its own.
 RecordTokens as_pair(RecordTokens chosen, RecordTokens rejected) {
   if (chosen.ids.empty() || rejected.ids.empty()) return {};
@@ -269,6 +303,7 @@ void check_kind(const Record& record, RecordKind wanted, const std::string& plac
   const RecordKind kind = record.as<LabelledRecord>()                                          ? RecordKind::labelled
                           : record.as<AskedRecord>()                                           ? RecordKind::asked
                           : record.as<JudgedRecord>()                                          ? RecordKind::judged
+                          : record.as<ChoiceRecord>()                                          ? RecordKind::choice
                           : record.as<PreferenceRecord>() || record.as<ChatPreferenceRecord>() ? RecordKind::preference
                                                                                                : RecordKind::language;
   if (kind == wanted || (wanted == RecordKind::judged && kind == RecordKind::preference)) return;
@@ -300,7 +335,8 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   const auto* asked = record.as<AskedRecord>();
   const auto* judged = record.as<JudgedRecord>();
   const auto* judged_chat = judged ? std::get_if<ChatRecord>(&judged->answer) : nullptr;
-  const bool in_turns = chat || chats || judged_chat || (asked && asked->chat);
+  const auto* choices = record.as<ChoiceRecord>();
+  const bool in_turns = chat || chats || judged_chat || (asked && asked->chat) || (choices && choices->chat);
   if (!ids) text::require_tokenizer(how.tokenizer, place + (in_turns ? ": a conversation" : ": a text"));
   if (const auto* labelled = record.as<LabelledRecord>()) {
     HONE_ASSERT(how.labelled);
@@ -321,6 +357,10 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   if (asked) {
     if (how.loss) fail_loss("a prompt", "what is learnt is the model's own answers");
     return from_asked(*asked, how, place);
+  }
+  if (choices) {
+    if (how.loss) fail_loss("answers to choose from", "they are scored, and nothing else");
+    return from_choices(*choices, how, place);
   }
   if (texts)
     return as_pair(from_pair(texts->prompt, texts->chosen, how, false),
@@ -380,7 +420,11 @@ void add_record(TokenStore& store, const Record& record, const RecordTokens& tok
   if (tokens.ids.empty()) return;
   if (tokens.label) store.label_last(*tokens.label);
   if (tokens.role != Role::none) store.begin_group(tokens.role);
-  for (const RecordTokens& one : tokens.companions) store.add_companion(one, one.role, one.seams);
+  if (tokens.characters) store.count_last(*tokens.characters);
+  for (const RecordTokens& one : tokens.companions) {
+    store.add_companion(one, one.role, one.seams);
+    if (one.characters) store.count_last(*one.characters);
+  }
 }
 
 namespace {

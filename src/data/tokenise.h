@@ -44,6 +44,7 @@ struct RecordTokens : Tokens {
   std::vector<std::size_t> seams = {};  // which of them hold characters of both a prompt and its completion
   std::optional<DocLabel> label = {};
   Role role = Role::none;
+  std::optional<std::uint32_t> characters = {};  // of an answer to choose from
   std::vector<RecordTokens> companions = {};  // the other documents of the record: rejected, where this is chosen
 };
 
@@ -55,7 +56,9 @@ struct RecordTokens : Tokens {
 // as the tokenizer puts them together, shortened where they are too long; no token is learnt. A preference pair: two
 // documents, each the prompt with one of the answers, as prompt + completion. A judged answer: one such document, as
 // chosen if it is desirable, else as rejected. What is asked: the prompt as a model reads it that is to go on, and
-// behind it what answers are compared with, whose tokens alone have labels. No ids at all: the record is empty.
+// behind it what answers are compared with, whose tokens alone have labels. Answers to choose from: documents as
+// prompt + completion without eos, the right one as chosen, the others as rejected; white space at the end of the
+// prompt belongs to the answers, and a space stands between where neither has any. No ids at all: the record is empty.
 // Throws Error(data) with the place.
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path);
 

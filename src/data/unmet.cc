@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "data/form.h"
 #include "data/source.h"
+#include "data/templates.h"
 
 namespace hone::data {
 
@@ -23,7 +24,7 @@ bool is_optional_column(std::string_view known) {
 Unmet::Unmet(const std::vector<std::string>& ignore, const std::map<std::string, std::string>& columns) {
   for (const std::string& field : ignore) left_.push_back({field});
   for (const auto& [known, field] : columns)
-    if (is_optional_column(known)) left_.push_back({field, known});
+    if (is_optional_column(known) && !ColumnTemplates::is_template(field)) left_.push_back({field, known});
 }
 
 Unmet Unmet::of(const DataFile& file) {

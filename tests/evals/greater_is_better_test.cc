@@ -15,10 +15,12 @@ TEST(GreaterIsBetter, IsSaidForEveryKnownMetric) {
       (evaluation->greater_is_better(name) ? rising : falling) += " " + entry.name + "/" + name;
   }
   EXPECT_EQ(rising,
-            " classification/accuracy classification/f1_macro classification/documents exact_match/exact_match "
-            "exact_match/prompts multi_label/accuracy multi_label/f1_micro multi_label/f1_macro multi_label/documents "
-            "perplexity/accuracy preference/accuracy preference/accuracy_per_token regression/pearson regression/r2 "
-            "reward/accuracy reward/margin");
+            " classification/accuracy classification/f1_macro classification/documents exact_match/exact_match"
+            " exact_match/prompts multi_label/accuracy multi_label/f1_micro multi_label/f1_macro"
+            " multi_label/documents multiple_choice/accuracy multiple_choice/accuracy_per_character"
+            " multiple_choice/accuracy_per_token multiple_choice/questions perplexity/accuracy"
+            " preference/accuracy preference/accuracy_per_token regression/pearson regression/r2 reward/accuracy"
+            " reward/margin");
   EXPECT_EQ(falling,
             " classification/loss multi_label/loss perplexity/loss perplexity/perplexity perplexity/tokens "
             "preference/logps/chosen preference/logps/rejected preference/pairs regression/loss regression/mae "

@@ -46,12 +46,14 @@ class Text final : public Source {
     return records == RecordKind::labelled ? "labels"
            : records == RecordKind::asked  ? "prompts"
            : records == RecordKind::judged ? "judgements"
+           : records == RecordKind::choice ? "choices"
                                            : "preferences";
   }
   static const char* needs(RecordKind records) {
     return records == RecordKind::labelled ? "text and label"
            : records == RecordKind::asked  ? "a prompt"
            : records == RecordKind::judged ? "prompt, completion and label"
+           : records == RecordKind::choice ? "prompt, choices and answer"
                                            : "prompt, chosen and rejected";
   }
   void check(const std::string& text) const {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/jinja/lexer.h"
 #include "text/jinja/value.h"
 
 namespace hone::jinja {
@@ -137,7 +138,7 @@ struct Program {
 };
 
 // Both throw a Fault with its line.
-Program parse(std::string_view source);
+Program parse(std::string_view source, Spacing spacing);
 void resolve_names(Program& program);
 
 }  // namespace hone::jinja

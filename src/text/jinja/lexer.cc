@@ -19,8 +19,8 @@ namespace {
 using Type = Token::Type;
 constexpr std::size_t kNoEnd = std::string_view::npos;
 
-// Line ends become \n; one at the very end goes.
-std::string normal_lines(std::string_view source) {
+// Line ends become \n.
+std::string normal_lines(std::string_view source, Spacing spacing) {
   std::string out;
   out.reserve(source.size());
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -31,13 +31,14 @@ std::string normal_lines(std::string_view source) {
       out += source[i];
     }
   }
-  if (out.ends_with('\n')) out.pop_back();
+  if (spacing == Spacing::of_chat_templates && out.ends_with('\n')) out.pop_back();
   return out;
 }
 
 class Lexer {
  public:
-  explicit Lexer(std::string_view source) : source_(normal_lines(source)) {}
+  Lexer(std::string_view source, Spacing spacing)
+      : source_(normal_lines(source, spacing)), trims_(spacing == Spacing::of_chat_templates) {}
 
   std::vector<Token> run() {
     while (at_ < source_.size()) text();
@@ -70,7 +71,7 @@ class Lexer {
   void skip_after_end(char mark, bool trims) {
     if (mark == '-')
       skip_space();
-    else if (mark != '+' && trims && here("\n"))
+    else if (mark != '+' && trims && trims_ && here("\n"))
       skip_to(at_ + 1);
     else
       starts_line_ = false;
@@ -81,7 +82,7 @@ class Lexer {
     std::string_view data = std::string_view(source_).substr(at_, tag - at_);
     if (mark == '-') {
       data = strip(data, std::nullopt, Side::right);
-    } else if (mark != '+' && strips_line) {
+    } else if (mark != '+' && strips_line && trims_) {
       const std::size_t newline = data.rfind('\n');
       const std::size_t begin = newline == kNoEnd ? 0 : newline + 1;
       if ((begin > 0 || starts_line_) && strip(data.substr(begin), std::nullopt).empty()) data = data.substr(0, begin);
@@ -232,6 +233,7 @@ class Lexer {
   }
 
   const std::string source_;
+  const bool trims_;
   std::size_t at_ = 0;
   int line_ = 1;
   bool starts_line_ = true;  // what was read last ended a line
@@ -240,6 +242,6 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokens_of(std::string_view source) { return Lexer(source).run(); }
+std::vector<Token> tokens_of(std::string_view source, Spacing spacing) { return Lexer(source, spacing).run(); }
 
 }  // namespace hone::jinja

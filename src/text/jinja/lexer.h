@@ -1,4 +1,4 @@
-// A template's text as tokens, with jinja's rules of white space: trim_blocks and lstrip_blocks are on.
+// A template's text as tokens, with jinja's rules of white space.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,11 @@ struct Token {
   double real = 0;
 };
 
+// What becomes of the white space around blocks: trim_blocks and lstrip_blocks are on and the line end at the very end
+// goes, as transformers sets jinja up for chat templates; or it stays as it is written.
+enum class Spacing { of_chat_templates, as_written };
+
 // REQUIRES: UTF-8. Throws a Fault with its line.
-std::vector<Token> tokens_of(std::string_view source);
+std::vector<Token> tokens_of(std::string_view source, Spacing spacing);
 
 }  // namespace hone::jinja

@@ -19,7 +19,7 @@ using Ends = std::initializer_list<std::string_view>;
 
 class StmtParser {
  public:
-  explicit StmtParser(std::string_view source) : tokens_(tokens_of(source)), exprs_(tokens_) {}
+  StmtParser(std::string_view source, Spacing spacing) : tokens_(tokens_of(source, spacing)), exprs_(tokens_) {}
 
   Program program() {
     Program made;
@@ -230,6 +230,6 @@ class StmtParser {
 
 }  // namespace
 
-Program parse(std::string_view source) { return StmtParser(source).program(); }
+Program parse(std::string_view source, Spacing spacing) { return StmtParser(source, spacing).program(); }
 
 }  // namespace hone::jinja

@@ -81,6 +81,7 @@ class Run {
     const Dict& variables;
     std::int64_t now;  // for strftime_now: seconds since 1970
     const Limits& limits;
+    Undefined undefined = Undefined::prints_nothing;
   };
   Run(const Program& program, const Options& options) : program_(program), options_(options) {}
   ~Run();

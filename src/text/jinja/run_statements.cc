@@ -44,6 +44,7 @@ void Run::check_size(const Traced& out) const {
 }
 
 void Run::print(const Value& value, Traced& out) {
+  if (options_.undefined == Undefined::fails) require_defined(value);
   if (value.is(Kind::string))
     out.add(value);
   else

@@ -21,13 +21,13 @@ Error error_of(const Fault& fault, ErrorKind kind, const std::string& name) {
 
 }  // namespace
 
-Template::Template(std::string_view source, std::string name)
+Template::Template(std::string_view source, std::string name, Spacing spacing)
     : source_(source), name_(std::move(name)), program_(std::make_unique<Program>()) {
   if (source.size() > kMaxSource)
     throw Error(ErrorKind::config, fmt::format("{}: {} bytes; expected at most {}", name_, source.size(), kMaxSource));
   if (!is_utf8(source)) throw Error(ErrorKind::config, name_ + ": invalid UTF-8");
   try {
-    *program_ = parse(source);
+    *program_ = parse(source, spacing);
     resolve_names(*program_);
   } catch (const Fault& fault) {
     throw error_of(fault, ErrorKind::config, name_);
@@ -38,11 +38,12 @@ Template::~Template() = default;
 
 bool Template::tracks_generation() const { return program_->tracks_generation; }
 
-Template::Rendered Template::render(const Dict& variables, std::int64_t now, const Limits& limits) const {
+Template::Rendered Template::render(const Dict& variables, std::int64_t now, const Limits& limits,
+                                    Undefined undefined) const {
   const Budget budget(limits);
   Rendered rendered;
   try {
-    Run run(*program_, {variables, now, limits});
+    Run run(*program_, {variables, now, limits, undefined});
     Traced traced = run.render();
     rendered.text = std::move(traced.text);
     rendered.origins = std::move(traced.origins);

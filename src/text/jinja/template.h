@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "text/jinja/budget.h"
+#include "text/jinja/lexer.h"
 #include "text/jinja/value.h"
 
 namespace hone::jinja {
@@ -19,7 +20,7 @@ struct Program;
 class Template {
  public:
   // name begins every message: "chat_template.jinja:3: ...". Throws Error(config).
-  Template(std::string_view source, std::string name);
+  Template(std::string_view source, std::string name, Spacing spacing = Spacing::of_chat_templates);
   ~Template();
 
   struct Rendered {
@@ -30,7 +31,8 @@ class Template {
   };
   // now: for strftime_now, seconds since 1970. Throws Error(data) that names the line: what the template raises, what
   // it uses wrongly, or a limit that it exceeds.
-  Rendered render(const Dict& variables, std::int64_t now, const Limits& limits = {}) const;
+  Rendered render(const Dict& variables, std::int64_t now, const Limits& limits = {},
+                  Undefined undefined = Undefined::prints_nothing) const;
 
   bool tracks_generation() const;  // it has {% generation %} blocks
   const std::string& name() const { return name_; }

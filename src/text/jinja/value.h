@@ -37,6 +37,9 @@ enum class Kind : std::uint8_t {
   joiner
 };
 
+// What happens where a template writes an undefined value.
+enum class Undefined { prints_nothing, fails };
+
 // Shared, unchanging after it is made (but for spaces, loops and iterators). `depth` counts values inside values, so
 // that no chain grows longer than the stack is deep.
 struct Object {
