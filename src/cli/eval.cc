@@ -110,7 +110,7 @@ class Eval final : public Command {
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
       const auto [name, path] = named_file(entry);
-      const auto data = read(path, *model, *tokenizer, *evaluations[0]);
+      const auto data = with_hint(*model, [&] { return read(path, *model, *tokenizer, *evaluations[0]); });
       report[name] = evaluate(*model, evaluations, *data, training::pad_id_of(*tokenizer, model->vocab_size()));
       if (!flags_.logits.empty()) write_logits(require_causal_lm(*model, "--logits"), *data, flags_.logits);
     }
@@ -160,6 +160,19 @@ class Eval final : public Command {
                                                   metrics[0].type, metric.type));
     }
     return evaluations;
+  }
+
+  // A head of one label that its config.json calls regression may be a reward model's.
+  template <class Read>
+  std::shared_ptr<const Dataset> with_hint(const Model& model, const Read& read) const {
+    try {
+      return read();
+    } catch (Error& error) {
+      const bool guessed = flags_.metric.empty() && std::string_view(usual_metric(model)) == "regression";
+      if (!guessed || error.kind() != ErrorKind::data) throw;
+      throw Error(error).hint(
+          "--metric reward measures a reward model on pairs of answers; this one's config.json says regression");
+    }
   }
 
   static const char* usual_metric(const Model& model) {

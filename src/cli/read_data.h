@@ -38,7 +38,8 @@ struct DataFlags {
               "How records share rows; they never see each other; default: best_fit, for labelled records none."),
         field("records", &C::records,
               "What they are read for: language, labelled (fields text and label), preference (chosen, rejected and "
-              "their prompt), judged (an answer with its label) or asked (a prompt, an answer to compare with)."),
+              "their prompt), judged (an answer with its label), asked (a prompt, an answer to compare with) or choice "
+              "(a prompt, choices, and which of them is the answer)."),
         field("problem_type", &C::problem_type,
               "Of labelled records: what the field label has: one label, several (multi_label_classification) or "
               "numbers (regression)."),

@@ -73,7 +73,8 @@ class Resolver {
       const Node otherwise = has_default ? plain_value(inside.substr(name.size() + 1), node.mark()) : Node();
       if (!found && has_default) found = &otherwise;
       if (!found)
-        return problems_.add(path, fmt::format("${{{}}}: no such option in the recipe", name), "", node.mark());
+        return problems_.add(path, fmt::format("${{{}}}: no such option in the recipe; $$ writes a $", name), "",
+                             node.mark());
       if ((copied_ += values_in(*found)) > kMaxValues)
         return problems_.add(path, "references copy more than a million values", "", node.mark());
       Node value = *found;

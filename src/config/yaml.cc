@@ -99,7 +99,8 @@ class Builder final : public YAML::EventHandler {
 
   void set_key(const Node& node, const YAML::Mark& mark) {
     Frame& frame = frames_.back();
-    if (node.kind() != Node::Kind::scalar) throw RefusedYaml{"a key that is no plain text", mark.line + 1};
+    if (node.kind() != Node::Kind::scalar)
+      throw RefusedYaml{"a key that is no plain text; a text that begins with { is written in quotes", mark.line + 1};
     if (node.text().size() > kMaxKey)
       throw RefusedYaml{fmt::format("a key of {} bytes; at most {}", node.text().size(), kMaxKey), mark.line + 1};
     if (node.text() == "<<")

@@ -72,9 +72,14 @@ std::int64_t answer_in(const json& value, const Choices& choices, const FieldPla
   const std::string text = value.is_string() ? std::string(trim(value.get_ref<const std::string&>())) : value.dump();
   std::optional<std::int64_t> answer = place_in(choices.labels, text);
   if (!answer && value.is_string()) answer = place_in(choices.texts, value.get_ref<const std::string&>());
-  if (!answer && choices.labels.empty()) answer = parse_int(text);
-  if (!answer && choices.labels.empty() && text.size() == 1 && text[0] >= 'A' && text[0] <= 'Z') answer = text[0] - 'A';
-  if (answer && *answer >= 0 && *answer < count) return *answer;
+  std::optional<std::int64_t> counted_from_0 = choices.labels.empty() ? parse_int(text) : std::nullopt;
+  if (choices.labels.empty() && text.size() == 1 && text[0] >= 'A' && text[0] <= 'Z') counted_from_0 = text[0] - 'A';
+  const bool is_place = counted_from_0 && *counted_from_0 >= 0 && *counted_from_0 < count;
+  if (answer && is_place && answer != counted_from_0)
+    throw given.bad(hone::quoted(text), "one meaning: it is a choice, and says the place of another")
+        .hint("a number is a place: {\"answer\": 0}; {\"text\": [...], \"label\": [...]} gives choices labels");
+  if (!answer && is_place) answer = counted_from_0;
+  if (answer) return *answer;
   throw given.bad(value.is_string() ? hone::quoted(value.get_ref<const std::string&>()) : value.dump(), expected);
 }
 

@@ -27,7 +27,7 @@ class Cutter {
         name_of_(name_of),
         report_(report),
         most_(static_cast<std::uint64_t>(options.max_length)),
-        capacity_(most_ * widest_group(store)) {}
+        capacity_(options.records == RecordKind::choice ? most_ : most_ * widest_group(store)) {}
 
   void add(Stretch stretch) {
     ++report_.records;
@@ -92,6 +92,12 @@ class Cutter {
     // Of the record, not of each document.
     report_.cut = std::min(report_.cut, before.cut + 1);
     report_.cut_prompts = std::min(report_.cut_prompts, before.cut_prompts + 1);
+    // An answer to choose from that has lost some of itself is compared as another one.
+    if (options_.records == RecordKind::choice && kept < learnt && !dropped && !empty) {
+      report_ = before;
+      ++report_.dropped;
+      dropped = true;
+    }
     if (dropped) report_.cut_tokens = before.cut_tokens + static_cast<std::int64_t>(stretch.end - stretch.begin);
     report_.unsupervised_records += empty && !dropped;
     if (dropped || empty) unit.clear(), kept = 0;
@@ -146,6 +152,7 @@ class Cutter {
   void lay_unit(const std::vector<Piece>& unit) {
     std::uint64_t length = 0;
     for (const Piece& piece : unit) length += piece.length;
+    capacity_ = std::max(capacity_, length);  // of choices, of which there may be many to few questions
     if (options_.packing == Packing::concat && used_ + length > capacity_) close_row();
     if (units_.empty()) units_.push_back(0);
     for (const Piece& piece : unit) keep(piece);
@@ -320,7 +327,7 @@ class Cutter {
   const NameOf& name_of_;
   DataReport& report_;
   const std::uint64_t most_;      // tokens of a piece
-  const std::uint64_t capacity_;  // tokens of a row
+  std::uint64_t capacity_;  // tokens of a row
   RowTable table_;
   std::vector<std::uint64_t> units_;  // of groups: where each begins in table_.pieces, and where the last one ends
   std::uint64_t used_ = 0;  // of concat: tokens laid in the open row

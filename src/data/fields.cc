@@ -112,9 +112,10 @@ const std::vector<std::string>& table_fields(RecordKind records) {
 FieldMap::FieldMap(const SourceFile& file)
     : columns_(file.columns),
       ignore_(file.ignore),
-      templates_(file.columns, file.path),
+      templates_(during(file.path, [&] { return ColumnTemplates(file.columns); })),
       records_(file.records),
       problem_type_(file.problem_type) {
+  unmet_ = templates_.variables();
   const std::vector<std::string>& all = known_fields(records_);
   for (auto& [known, field] : columns_) {
     const std::string made = templates_.made_field(known);
@@ -146,8 +147,6 @@ Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place
   std::vector<std::string> wanted;
   for (const std::string& name : names)
     if (!has(ignore_, name)) wanted.push_back(name);
-  for (const std::string& made : templates_.made_fields())
-    if (!has(wanted, made)) wanted.push_back(made);
   if (records_ == RecordKind::labelled) return labelled_form(wanted, columns_, place);
   if (records_ == RecordKind::preference) return preference_form(wanted, columns_, place);
   if (records_ == RecordKind::judged) return judged_form(wanted, columns_, place);
@@ -280,7 +279,7 @@ bool FieldMap::is_conversation(const json& value, const Form& form) const {
   return form.is_conversation() || (!form.prompt.empty() && find_field(value, form.prompt)->is_array());
 }
 
-void FieldMap::read(const json& value, const Place& place, Record& record) {
+void FieldMap::read(json value, const Place& place, Record& record) {
   record = Record();
   record.line = place.line;
   const bool language = records_ == RecordKind::language;
@@ -293,10 +292,7 @@ void FieldMap::read(const json& value, const Place& place, Record& record) {
                                              !language          ? std::string(" with ") + needed_fields(records_)
                                              : columns_.empty() ? " or a string"
                                                                 : ", as columns name fields"));
-  read_row(templates_.empty() ? value : templates_.filled(value, place), place, record);
-}
-
-void FieldMap::read_row(const json& value, const Place& place, Record& record) {
+  templates_.fill(value, place);
   std::vector<std::string> names;
   for (const auto& [name, field] : value.items())
     if (!field.is_null()) names.push_back(name);
@@ -310,7 +306,7 @@ void FieldMap::read_row(const json& value, const Place& place, Record& record) {
   const bool chat = is_conversation(value, form);
   check_extras(chat, !form.instruction.empty(), place);
   check_unread(value, form, place, record);
-  note_renamed(form, record);
+  note_renamed(names, form, record);
   if (!form.chosen.empty()) {
     chat ? void(record.content = read_chat_pair(value, form, place))
          : void(record.content = read_text_pair(value, form, place));
@@ -363,7 +359,8 @@ void FieldMap::refuse_foreign(const std::string& name, const Form& form, const P
                 fmt::format("{}: field {}: only {} is learnt, not by how much", place.text(), hone::quoted(name),
                             judged ? "whether an answer is desirable" : "which answer is the better one"))
         .hint(hint);
-  if (records_ == RecordKind::asked && is_answer(name) && !form.answer.empty()) return;
+  const bool compared = records_ == RecordKind::asked || records_ == RecordKind::choice;
+  if (compared && is_answer(name) && !form.answer.empty()) return;
   if (records_ == RecordKind::asked && is_answer(name))
     throw Error(ErrorKind::data, fmt::format("{}: field {}: nobody has said that answers are compared with it",
                                              place.text(), hone::quoted(name)))
@@ -384,7 +381,7 @@ void FieldMap::check_unread(const json& value, const Form& form, const Place& pl
   record.unread.clear();
   for (const auto& [name, field] : value.items()) {
     const bool lost = is_extra(name) && has(used, name) && form.input_ids.empty() && !chat;
-    if (field.is_null() || (has(used, name) && !lost) || templates_.mentions(name)) continue;
+    if (field.is_null() || (has(used, name) && !lost) || templates_.reads(name)) continue;
     if (!form.input_ids.empty() && goes_with_ids(name) && !has(ignore_, name)) {
       const std::string fact = contradiction(name, field);
       if (fact.empty()) continue;
@@ -399,11 +396,11 @@ void FieldMap::check_unread(const json& value, const Form& form, const Place& pl
   }
 }
 
-void FieldMap::note_renamed(const Form& form, Record& record) {
+void FieldMap::note_renamed(const std::vector<std::string>& names, const Form& form, Record& record) {
   if (unmet_.empty()) return;
   const std::vector<std::string> used = form.fields();
   std::erase_if(unmet_, [&](const std::string& field) {
-    if (!has(used, field)) return false;
+    if (!has(used, field) && !(templates_.reads(field) && has(names, field))) return false;
     record.renamed.push_back(field);
     return true;
   });
@@ -416,7 +413,7 @@ std::vector<std::string> FieldMap::unread(const std::vector<std::string>& names,
     const bool read = std::any_of(used.begin(), used.end(), [&](const std::string& one) {
       return one == name || (one.starts_with(name) && one[name.size()] == '.');
     });
-    if (templates_.mentions(name)) continue;
+    if (templates_.reads(name)) continue;
     if (read && !(is_extra(name) && form.input_ids.empty())) continue;  // in a table there is no conversation
     refuse_foreign(name, form, place);
     if (told_.insert(name).second) others.push_back(name);

@@ -24,9 +24,9 @@ class FieldMap {
 
   // Reads a JSON value: an object by its fields, a string as text. Null fields count as missing. Fields that other
   // kinds of training use are an Error(data); those that nobody reads are put into record.unread, once.
-  void read(const nlohmann::ordered_json& value, const Place& place, Record& record);
+  void read(nlohmann::ordered_json value, const Place& place, Record& record);
   // The same for the columns of a table that are known before its rows; `form` is what is read of them. Those that
-  // templates mention are read.
+  // templates read are not among them.
   std::vector<std::string> unread(const std::vector<std::string>& names, const Form& form, const Place& place);
   // Throws Error(config) when columns name what this kind of record does not have. read() does so itself.
   void check_extras(bool conversation, bool alpaca, const Place& place) const;
@@ -41,7 +41,6 @@ class FieldMap {
   const std::map<std::string, std::string>& columns() const { return columns_; }
 
  private:
-  void read_row(const nlohmann::ordered_json& row, const Place& place, Record& record);
   Form own_form(const std::vector<std::string>& names, const Place& place) const;
   Form renamed_form(const std::vector<std::string>& names, const Place& place) const;
   ChatRecord read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place) const;
@@ -50,7 +49,7 @@ class FieldMap {
   // The field that would be read if it were not null; "" = there is none. names: of the others.
   std::string null_field(const nlohmann::ordered_json& value, const std::vector<std::string>& names) const;
   void check_unread(const nlohmann::ordered_json& value, const Form& form, const Place& place, Record& record);
-  void note_renamed(const Form& form, Record& record);
+  void note_renamed(const std::vector<std::string>& names, const Form& form, Record& record);
   // Whether the field is passed over without a word, as the recipe says; throws for one that may not be.
   void refuse_foreign(const std::string& name, const Form& form, const Place& place) const;
   std::map<std::string, std::string> columns_;

@@ -2,6 +2,7 @@
 #include "data/form.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/option_words.h"
 #include "base/strings.h"
@@ -35,6 +36,12 @@ const nlohmann::ordered_json* find_field(const nlohmann::ordered_json& object, c
     at = &*it;
   }
   return at;
+}
+
+bool is_optional_column(std::string_view known) {
+  constexpr std::array<std::string_view, 7> kAll = {"input",     "history",              "system", "tools",
+                                                    "documents", "chat_template_kwargs", "answer"};
+  return std::find(kAll.begin(), kAll.end(), known) != kAll.end();
 }
 
 std::string first_of(const std::vector<std::string>& names, std::initializer_list<const char*> wanted) {

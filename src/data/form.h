@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,8 @@ bool has(const std::vector<std::string>& names, const std::string& name);
 bool can_have(const std::vector<std::string>& names, const std::string& field);
 // The field itself, or, for a name with dots that is none, the field of a nested object. null: missing, or JSON's null.
 const nlohmann::ordered_json* find_field(const nlohmann::ordered_json& object, const std::string& name);
+// Whether columns may give `known` a field that only some records have.
+bool is_optional_column(std::string_view known);
 // The first of `wanted` that the row has, or "".
 std::string first_of(const std::vector<std::string>& names, std::initializer_list<const char*> wanted);
 // What a message advises: "say which fields to read, for instance columns: {text: story}", as those of `found` that

@@ -18,9 +18,9 @@ using json = nlohmann::ordered_json;
 constexpr const char* kOne = "a name or a whole number";
 constexpr const char* kSeveral = "a list of names or whole numbers";
 constexpr const char* kNumber = "a number, or a list of numbers";
-constexpr const char* kOption = "objective.problem_type";
 
 std::string name_in(const std::string& text, const FieldPlace& given) {
+  if (!is_utf8(text)) throw given.bad("invalid UTF-8", kOne);
   if (text.find('\0') != std::string::npos) throw given.bad("a zero byte", kOne);
   if (trim(text).empty()) throw given.bad("an empty text", kOne);
   if (const auto number = parse_int(text); number && *number < 0)
@@ -35,9 +35,9 @@ std::string name_in(const json& value, const FieldPlace& given) {
   if (value.is_number_integer()) return name_in(value.dump(), given);
   if (value.is_array())
     throw given.bad("a list", kOne)
-        .hint(fmt::format("{}: multi_label_classification learns several labels of a text", kOption));
+        .hint("problem_type: multi_label_classification learns several labels of a text");
   if (value.is_number_float())
-    throw given.bad(value.dump(), kOne).hint(fmt::format("{}: regression learns numbers", kOption));
+    throw given.bad(value.dump(), kOne).hint("problem_type: regression learns numbers");
   throw given.bad(type_of(value), kOne);
 }
 
@@ -77,7 +77,7 @@ double number_in(const json& value, const FieldPlace& given) {
   throw given.bad(hone::quoted(text), kNumber);
 }
 
-std::string numbers_of(const json& value, const FieldPlace& given) {
+std::string numbers_in(const json& value, const FieldPlace& given) {
   if (!value.is_array()) return json(number_in(value, given)).dump();
   std::vector<double> numbers;
   for (const json& one : value) numbers.push_back(number_in(one, given));
@@ -85,38 +85,50 @@ std::string numbers_of(const json& value, const FieldPlace& given) {
   return numbers.size() == 1 ? json(numbers[0]).dump() : json(numbers).dump();
 }
 
-// A cell that begins as a JSON list does is one.
+// A text that begins as a JSON list does is one.
 json list_in(const std::string& cell, const FieldPlace& given, const char* expected) {
   json list = json::parse(cell, nullptr, /*allow_exceptions=*/false);
   if (list.is_array()) return list;
-  throw given.bad(hone::quoted(cell), expected).hint("a cell with a list holds JSON, as in [\"a\", \"b\"]");
+  throw given.bad(hone::quoted(cell), expected).hint("a text with a list holds JSON, as in [\"a\", \"b\"]");
+}
+
+// Of what label_of() wrote; a token cache may have been changed since.
+template <class T>
+std::vector<T> values_of(const std::string& text) {
+  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_array()) value = json::array({value});
+  std::vector<T> values;
+  for (const json& one : value) {
+    const bool fits = std::is_same_v<T, double> ? one.is_number() : one.is_string();
+    if (!fits) throw Error(ErrorKind::data, fmt::format("damaged token cache: {} is no label", hone::quoted(text)));
+    values.push_back(one.get<T>());
+  }
+  return values;
 }
 
 std::vector<std::string> names_of(const std::string& text, ProblemType problem) {
   if (problem == ProblemType::single_label_classification) return {text};
-  return json::parse(text).get<std::vector<std::string>>();
+  return values_of<std::string>(text);
 }
 
-std::vector<double> numbers_of(const std::string& text) {
-  const json value = json::parse(text);
-  return value.is_array() ? value.get<std::vector<double>>() : std::vector{value.get<double>()};
-}
+std::vector<double> numbers_of(const std::string& text) { return values_of<double>(text); }
 
 }  // namespace
 
 std::string label_of(const json& value, ProblemType problem, const std::string& field, const Place& place) {
   const FieldPlace given{field, place};
-  if (problem == ProblemType::regression) return numbers_of(value, given);
+  if (value.is_string()) return label_of(value.get_ref<const std::string&>(), problem, field, place);
+  if (problem == ProblemType::regression) return numbers_in(value, given);
   if (problem == ProblemType::multi_label_classification) return set_in(value, given);
   return name_in(value, given);
 }
 
-std::string label_of(const std::string& cell, ProblemType problem, const std::string& field, const Place& place) {
+std::string label_of(const std::string& given_text, ProblemType problem, const std::string& field, const Place& place) {
   const FieldPlace given{field, place};
-  if (problem == ProblemType::single_label_classification) return name_in(cell, given);
-  const std::string text(trim(cell));
+  if (problem == ProblemType::single_label_classification) return name_in(given_text, given);
+  const std::string text(trim(given_text));
   if (problem == ProblemType::regression)
-    return numbers_of(text.starts_with('[') ? list_in(text, given, kNumber) : json(text), given);
+    return numbers_in(text.starts_with('[') ? list_in(text, given, kNumber) : json(text), given);
   if (text.starts_with('[')) return set_in(list_in(text, given, kSeveral), given);
   std::vector<std::string> names;
   if (!text.empty())

@@ -16,8 +16,8 @@ namespace hone::data {
 // of them; of regression a number, of several a JSON list. The same label is always the same text. Throws Error(data).
 std::string label_of(const nlohmann::ordered_json& value, ProblemType problem, const std::string& field,
                      const Place& place);
-// Of a table's cell: several labels are a JSON list, or names between commas; an empty cell has none.
-std::string label_of(const std::string& cell, ProblemType problem, const std::string& field, const Place& place);
+// Of a text, as a table's cell is: several labels are a JSON list, or names between commas; "" has none.
+std::string label_of(const std::string& text, ProblemType problem, const std::string& field, const Place& place);
 
 // The labels that such texts have, in the order of a data set's: by value if all are whole numbers, else by name; of
 // regression LABEL_0 and so on, as many as there are numbers in the first.

@@ -36,8 +36,8 @@ std::size_t bytes_of(const Record& record) {
       return r.prompt.size() + r.answer.size() + (r.chat ? (*this)(ChatRecord{*r.chat}) : 0);
     }
     std::size_t operator()(const ChoiceRecord& r) const {
-      std::size_t size = 0;
-      for (const std::string& choice : r.choices) size += (*this)(AskedRecord{r.prompt, r.chat, choice});
+      std::size_t size = r.choices.size() * (r.prompt.size() + (r.chat ? r.chat->messages.size() : 0));
+      for (const std::string& choice : r.choices) size += choice.size();
       return size;
     }
   };

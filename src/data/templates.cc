@@ -5,44 +5,72 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "base/strings.h"
+#include "data/form.h"
 #include "hone/error.h"
 #include "text/chat/chat_turns.h"
 #include "text/jinja/fault.h"
-#include "text/jinja/print.h"
 
 namespace hone::data {
 namespace {
 
 using json = nlohmann::ordered_json;
 
+template <std::size_t kCount>
+bool is_one_of(const std::array<std::string_view, kCount>& all, const std::string& name) {
+  return std::find(all.begin(), all.end(), name) != all.end();
+}
+
 // What is no text where it is read.
 bool is_structured(const std::string& known) {
-  constexpr std::array<std::string_view, 10> kAll = {"messages",        "conversations",       "input_ids", "labels",
-                                                     "tools",           "documents",           "history",   "choices",
-                                                     "chosen_messages", "chat_template_kwargs"};
-  return std::find(kAll.begin(), kAll.end(), known) != kAll.end();
+  constexpr std::array<std::string_view, 9> kAll = {"messages",  "conversations", "input_ids", "labels", "tools",
+                                                    "documents", "history",       "choices",   "chat_template_kwargs"};
+  return is_one_of(kAll, known);
 }
 
-// null is a field that is not there.
-void set_variables(const json& row, const std::string& where, jinja::Dict& all) {
-  try {
-    for (const auto& [name, field] : row.items())
-      if (!field.is_null()) all.set(name, jinja::from_json(field.dump(), name));
-  } catch (const jinja::Fault& fault) {
-    throw Error(ErrorKind::data, where + ": " + fault.message);
-  }
+// What is a text, or a list of messages.
+bool may_be_messages(const std::string& known) {
+  constexpr std::array<std::string_view, 4> kAll = {"prompt", "completion", "chosen", "rejected"};
+  return is_one_of(kAll, known);
+}
+bool is_messages(const json& value) {
+  return value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const json& one) {
+    return one.is_object() && (one.contains("role") || one.contains("from"));
+  });
 }
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
-bool has_word(const std::string& text, const std::string& word) {
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-    const bool begins = at == 0 || !is_word(text[at - 1]), ends = at + word.size() == text.size();
-    if (begins && (ends || !is_word(text[at + word.size()]))) return true;
+// null is a value that is not there.
+jinja::Value value_of(const json& field, const std::string& name) {
+  switch (field.type()) {
+    case json::value_t::boolean:
+      return jinja::Value::boolean(field.get<bool>());
+    case json::value_t::number_integer:
+      return jinja::Value::integer(field.get<std::int64_t>());
+    case json::value_t::number_unsigned:
+      if (field.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max())
+        return jinja::Value::integer(field.get<std::int64_t>());
+      [[fallthrough]];
+    case json::value_t::binary:  // its digits: it is larger still
+      return jinja::Value::undefined(fmt::format("'{}' is an integer that does not fit 64 bits", name));
+    case json::value_t::number_float:
+      return jinja::Value::real(field.get<double>());
+    case json::value_t::string:
+      return jinja::Value::string(field.get<std::string>());
+    case json::value_t::array: {
+      jinja::Values items;
+      for (const json& item : field) items.push_back(value_of(item, name));
+      return jinja::Value::list(std::move(items));
+    }
+    case json::value_t::object: {
+      auto dict = std::make_shared<jinja::Dict>();
+      for (const auto& [key, item] : field.items()) dict->set(key, value_of(item, name + "." + key));
+      return jinja::Value::dict(std::move(dict));
+    }
+    default:
+      return jinja::Value::undefined(fmt::format("'{}' is null", name));
   }
-  return false;
 }
 
 }  // namespace
@@ -51,18 +79,24 @@ bool ColumnTemplates::is_template(const std::string& column) {
   return column.find("{{") != std::string::npos || column.find("{%") != std::string::npos;
 }
 
-ColumnTemplates::ColumnTemplates(const std::map<std::string, std::string>& columns, const std::string& path) {
-  for (const auto& [known, column] : columns)
-    if (is_template(column))
-      templates_.push_back(
-          {known, std::make_shared<jinja::Template>(column, fmt::format("{}: columns: {}", path, known),
-                                                    jinja::Spacing::as_written)});
+ColumnTemplates::ColumnTemplates(const std::map<std::string, std::string>& columns) {
+  for (const auto& [known, column] : columns) {
+    if (!is_template(column)) continue;
+    auto made = std::make_shared<jinja::Template>(column, "columns: " + known, jinja::Spacing::as_written);
+    std::set<std::string> variables = made->variables();
+    if (variables.empty())
+      throw Error(ErrorKind::config,
+                  fmt::format("{}: its template reads no field: {}", made->name(), hone::quoted(column)))
+          .hint("{{ question }} is the field question, {{ row[\"2\"] }} the one that is called 2");
+    variables_.merge(variables);
+    templates_.push_back({known, std::move(made)});
+  }
 }
 
 std::string ColumnTemplates::made_field(const std::string& known) const {
-  const auto found =
-      std::find_if(templates_.begin(), templates_.end(), [&](const Made& one) { return one.known == known; });
-  return found == templates_.end() ? "" : "{{" + known + "}}";
+  const bool there =
+      std::any_of(templates_.begin(), templates_.end(), [&](const Made& one) { return one.known == known; });
+  return there ? "{{" + known + "}}" : "";
 }
 
 std::vector<std::string> ColumnTemplates::made_fields() const {
@@ -71,36 +105,41 @@ std::vector<std::string> ColumnTemplates::made_fields() const {
   return all;
 }
 
-bool ColumnTemplates::mentions(const std::string& field) const {
-  return std::any_of(templates_.begin(), templates_.end(),
-                     [&](const Made& one) { return has_word(one.how->source(), field); });
-}
-
-json ColumnTemplates::filled(const json& row, const Place& place) const {
+void ColumnTemplates::fill(json& row, const Place& place) const {
+  if (empty()) return;
   jinja::Dict variables;
-  set_variables(row, place.text(), variables);
-  json made = row;
+  try {
+    for (const std::string& name : variables_)
+      if (const auto field = row.find(name); field != row.end() && !field->is_null())
+        variables.set(name, value_of(*field, name));
+    if (variables_.contains("row") && !row.contains("row")) variables.set("row", value_of(row, "row"));
+  } catch (const jinja::Fault& fault) {
+    throw Error(ErrorKind::data, place.text() + ": " + fault.message);
+  }
   for (const auto& [known, how] : templates_) {
     std::string text;
     try {
       text = how->render(variables, text::kTrainingDate, {}, jinja::Undefined::fails).text;
     } catch (const Error& error) {
-      throw Error(ErrorKind::data, fmt::format("{}: {}", place.text(), error.what()))
-          .hint("a field that some records lack is written where it is there: {% if input %}{{ input }}{% endif %}");
+      Error told(ErrorKind::data, fmt::format("{}: {}", place.text(), error.what()));
+      const std::string_view what = error.what();
+      const bool missing = what.find("is undefined") != what.npos || what.find("is null") != what.npos;
+      if (!missing) throw told;
+      throw std::move(told).hint(
+          "a field that some records lack is written where it is there: {% if input %}{{ input }}{% endif %}");
     }
-    if (text.empty()) continue;
-    json& field = made[made_field(known)];
-    if (!is_structured(known)) {
-      field = std::move(text);
-      continue;
-    }
-    field = json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (field.is_discarded())
+    if (text.empty() && is_optional_column(known)) continue;
+    if (text.empty())
       throw Error(ErrorKind::data,
-                  fmt::format("{}: {}: got {}, expected JSON", place.text(), how->name(), hone::quoted(text)))
+                  fmt::format("{}: {}: its template makes nothing of this record", place.text(), known));
+    json value = is_structured(known) || may_be_messages(known) ? json::parse(text, nullptr, /*allow_exceptions=*/false)
+                                                                : json();
+    if (is_structured(known) && value.is_discarded())
+      throw Error(ErrorKind::data, fmt::format("{}: {}: got {}, expected JSON", place.text(), how->name(),
+                                               hone::quoted(text)))
           .hint("what is read as a list or an object is written by {{ [a, b] | tojson }}");
+    row[made_field(known)] = is_structured(known) || is_messages(value) ? std::move(value) : json(std::move(text));
   }
-  return made;
 }
 
 }  // namespace hone::data

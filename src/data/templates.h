@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,23 +13,24 @@
 
 namespace hone::data {
 
-// One thread at a time, as rows are read.
 class ColumnTemplates {
  public:
-  // Of columns those that are Jinja; path: of the file, for messages. Throws Error(config) for one that does not parse.
-  ColumnTemplates(const std::map<std::string, std::string>& columns, const std::string& path);
+  // Of columns those that are Jinja. Throws Error(config) for one that does not parse, or reads nothing.
+  explicit ColumnTemplates(const std::map<std::string, std::string>& columns);
   static bool is_template(const std::string& column);  // it has {{ or {%
 
   bool empty() const { return templates_.empty(); }
   // The field that holds what the template of `known` makes: no file has one of that name. "": it has none.
   std::string made_field(const std::string& known) const;
   std::vector<std::string> made_fields() const;
-  bool mentions(const std::string& field) const;  // any of them, as a word
+  const std::set<std::string>& variables() const { return variables_; }  // the fields that they read
+  bool reads(const std::string& field) const { return variables_.contains(field) || variables_.contains("row"); }
 
-  // The row with these fields behind its own. A text, but lists and objects for what is read as such: there a template
-  // ends with `| tojson`. What comes out as nothing is left out. A field that the row lacks may be asked for
-  // ({% if input %}) and not written. Throws Error(data).
-  nlohmann::ordered_json filled(const nlohmann::ordered_json& row, const Place& place) const;
+  // Adds these fields to the row: texts, but lists and objects for what is read as such, and messages where a text may
+  // be messages; there a template ends with `| tojson`. What comes out as nothing is left out. A field that the row
+  // lacks, or that is null, may be asked for ({% if input %}) and not written. Throws Error(data).
+  // `row` is all of it, for names that are none in Jinja: {{ row["a-b"] }}, {{ row["2"] }} of a table without names.
+  void fill(nlohmann::ordered_json& row, const Place& place) const;
 
  private:
   struct Made {
@@ -35,6 +38,7 @@ class ColumnTemplates {
     std::shared_ptr<const jinja::Template> how;
   };
   std::vector<Made> templates_;
+  std::set<std::string> variables_;
 };
 
 }  // namespace hone::data

@@ -78,8 +78,7 @@ std::size_t behind_prompt_bytes(const Encoding& encoding, std::size_t first, con
 }
 
 // One text, as a model meets it: tokens that hold any character of the completion are learnt, and whatever follows.
-RecordTokens from_pair(const std::string& prompt, const std::string& completion, const Tokenising& how, bool all,
-                       Encoding encoding) {
+RecordTokens from_pair(const std::string& prompt, const Tokenising& how, bool all, Encoding encoding) {
   const Tokenizer& tokenizer = how.tokenizer;
   RecordTokens tokens;
   const auto& offsets = encoding.offsets;
@@ -105,7 +104,7 @@ RecordTokens from_pair(const std::string& prompt, const std::string& completion,
 
 RecordTokens from_pair(const std::string& prompt, const std::string& completion, const Tokenising& how, bool all) {
   if (prompt.empty() && completion.empty()) return {};
-  return from_pair(prompt, completion, how, all, encode_untrimmed(how.tokenizer, prompt + completion));
+  return from_pair(prompt, how, all, encode_untrimmed(how.tokenizer, prompt + completion));
 }
 
 Tokens from_ids(const IdsRecord& record, bool all, const std::string& place) {
@@ -209,7 +208,7 @@ RecordTokens from_choice(const std::string& asked, bool is_chat, const std::stri
       is_chat ? how.tokenizer.encode(prompt + answer, false) : encode_untrimmed(how.tokenizer, prompt + answer);
   if (how.tokenizer.adds_eos && !is_chat && !encoding.ids.empty() && encoding.ids.back() == how.tokenizer.eos_id)
     encoding.ids.pop_back(), encoding.offsets.pop_back();
-  RecordTokens tokens = from_pair(prompt, answer, plain, false, std::move(encoding));
+  RecordTokens tokens = from_pair(prompt, plain, false, std::move(encoding));
   tokens.characters = static_cast<std::uint32_t>(display_width(choice));
   return tokens;
 }
@@ -218,10 +217,16 @@ RecordTokens from_choices(const ChoiceRecord& record, const Tokenising& how, con
   const auto text_of_chat = [&] {
     return text::prompt_text(how.chat_template(), *record.chat, place, text::kTrainingDate);
   };
+  const std::int64_t count = std::ssize(record.choices);
+  if (count < 2 || record.answer < 0 || record.answer >= count)
+    throw Error(ErrorKind::data, fmt::format("{}: answer {} of {}; expected one of two or more", place, record.answer,
+                                             counted(count, "choice")));
   const std::string asked = record.chat ? during("rendering " + place, text_of_chat) : record.prompt;
   RecordTokens all;
   for (std::size_t i = 0; i < record.choices.size(); ++i) {
     RecordTokens one = from_choice(asked, record.chat.has_value(), record.choices[i], how);
+    if (one.ids.empty() || trim(record.choices[i]).empty())
+      throw Error(ErrorKind::data, fmt::format("{}: choice {} has no tokens", place, i));
     one.role = static_cast<std::int64_t>(i) == record.answer ? Role::chosen : Role::rejected;
     i == 0 ? void(all = std::move(one)) : all.companions.push_back(std::move(one));
   }

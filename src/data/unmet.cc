@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/log.h"
@@ -15,16 +14,13 @@
 
 namespace hone::data {
 
-bool is_optional_column(std::string_view known) {
-  constexpr std::array<std::string_view, 7> kAll = {"input",     "history",              "system", "tools",
-                                                    "documents", "chat_template_kwargs", "answer"};
-  return std::find(kAll.begin(), kAll.end(), known) != kAll.end();
-}
-
 Unmet::Unmet(const std::vector<std::string>& ignore, const std::map<std::string, std::string>& columns) {
   for (const std::string& field : ignore) left_.push_back({field});
   for (const auto& [known, field] : columns)
-    if (is_optional_column(known) && !ColumnTemplates::is_template(field)) left_.push_back({field, known});
+    if (const ColumnTemplates made(std::map<std::string, std::string>{{known, field}}); !made.empty())
+      for (const std::string& read : made.variables()) left_.push_back({read, known});
+    else if (is_optional_column(known))
+      left_.push_back({field, known});
 }
 
 Unmet Unmet::of(const DataFile& file) {

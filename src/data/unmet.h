@@ -35,7 +35,4 @@ class Unmet {
   std::vector<Name> left_;
 };
 
-// Whether columns may give `known` a field that only some records have.
-bool is_optional_column(std::string_view known);
-
 }  // namespace hone::data

@@ -75,7 +75,7 @@ class Regression final : public Evaluation {
   }
 
   // A variance that is more than what is left of a mean of squares by rounding.
-  static bool varies(double variance, double mean_of_squares) { return variance > 1e-12 * mean_of_squares; }
+  static bool varies(double variance, double mean_of_squares) { return variance > 1e-13 * mean_of_squares; }
 };
 
 }  // namespace

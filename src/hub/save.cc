@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/signals.h"
@@ -92,6 +93,22 @@ std::vector<std::string> aligned_ids(const Model& model, const std::filesystem::
   return config_texts(model, source, &tokenizer, {.align_ids = true}).aligned;
 }
 
+// A generic class of transformers leaves the types of a pair's tokens out unless told, and the model would then read
+// other texts than it was trained on.
+std::string with_token_types(const std::string& tokenizer_config, const Model& model) {
+  const config::Node hf_config = model.hf_config();
+  const config::Node* types = hf_config.find("type_vocab_size");
+  if (!types || types->text() == "1") return tokenizer_config;
+  auto json = nlohmann::ordered_json::parse(tokenizer_config, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.contains("model_input_names")) return tokenizer_config;
+  const std::string kind = json.contains("tokenizer_class") && json["tokenizer_class"].is_string()
+                               ? json["tokenizer_class"].get<std::string>()
+                               : "PreTrainedTokenizerFast";
+  if (kind != "PreTrainedTokenizerFast" && kind != "TokenizersBackend") return tokenizer_config;
+  json["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
+  return json.dump(2) + "\n";
+}
+
 ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
                        const FilesHow& how) {
   ConfigTexts made = config_texts(model, source, tokenizer, how);
@@ -102,7 +119,8 @@ ModelFiles model_files(Model& model, const std::filesystem::path& source, const 
   if (!tokenizer) return files;
   std::set<std::string> names{"config.json", "generation_config.json"};
   for (const auto& [name, content] : tokenizer->files)
-    if (names.insert(name).second) files.texts.emplace_back(name, content);
+    if (names.insert(name).second)
+      files.texts.emplace_back(name, name == "tokenizer_config.json" ? with_token_types(content, model) : content);
   return files;
 }
 

@@ -58,8 +58,10 @@ std::vector<std::string> TensorNames::names_of(std::string weight) const {
   for (const auto& [now, old] : {std::pair{".weight", ".gamma"}, {".bias", ".beta"}})
     if (weight.ends_with(std::string("LayerNorm") + now))
       names.push_back(weight.substr(0, weight.size() - std::string_view(now).size()) + old);
-  if (const MaskedLm* lm = model_.masked_lm(); lm && weight == lm->mask_head_names().bias)
-    names.push_back(lm->mask_head_names().decoder + ".bias");  // which transformers ties
+  if (const MaskedLm* lm = model_.masked_lm(); lm && weight == lm->mask_head_names().bias) {
+    const std::string again = lm->mask_head_names().decoder + ".bias";  // which transformers ties
+    if (again != weight) names.push_back(again);
+  }
   return names;
 }
 

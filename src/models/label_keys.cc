@@ -93,8 +93,8 @@ HeadLabels read_labels(const LabelKeys& c, Problems& problems) {
 }
 
 void ask_for(const HeadRequest& head, HeadLabels& labels) {
+  if (head.problem_type || labels.names != head.labels) labels.problem_type = head.problem_type;
   labels.names = head.labels;
-  if (head.problem_type) labels.problem_type = head.problem_type;
 }
 
 void write_labels(const HeadLabels& labels, const LabelKeys& keys, Node& node) {
@@ -103,7 +103,7 @@ void write_labels(const HeadLabels& labels, const LabelKeys& keys, Node& node) {
   };
   if (labels.problem_type)
     put("problem_type", Node::scalar(config::Values<ProblemType>::write(*labels.problem_type).text(), /*quoted=*/true));
-  else if (keys.problem_type)
+  else if (labels.empty() && keys.problem_type)
     put("problem_type", Node::scalar(*keys.problem_type, /*quoted=*/true));
   if (labels.empty()) return put("id2label", keys.id2label.node), put("label2id", keys.label2id.node);
   Node names = Node::map(), ids = Node::map();

@@ -209,9 +209,10 @@ bool has_labels(const Model& model, const std::vector<std::string>& labels) {
 bool has_head(const Model& model, const HeadRequest& head) {
   if (head.masked_lm) return model.masked_lm() != nullptr;
   if (head.labels.empty()) return true;
-  if (!has_labels(model, head.labels)) return false;
-  const std::optional<ProblemType> said = model.classifier()->problem_type();
-  return !head.problem_type || said.value_or(ProblemType::single_label_classification) == *head.problem_type;
+  if (!head.problem_type) return has_labels(model, head.labels);
+  const Classifier* classifier = model.classifier();
+  return classifier && classifier->labels() == head.labels &&
+         classifier->problem_type().value_or(ProblemType::single_label_classification) == *head.problem_type;
 }
 
 // Built once more with such a head, if it has none: so far it has no weights.

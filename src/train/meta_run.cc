@@ -202,8 +202,9 @@ class MetaRun {
   std::map<std::string, Tensor> numbers_;
 };
 
-// Of documents of that length: one in each row, or the two of a pair.
-HostBatch full_rows(std::int64_t rows, std::int64_t length, RecordKind kind) {
+// Of documents of that length: one in each row, or the two of a pair. labels: of labelled ones.
+HostBatch full_rows(std::int64_t rows, std::int64_t length, const Needs& needs, std::size_t labels) {
+  const RecordKind kind = needs.records;
   const bool pairs = kind == RecordKind::preference || kind == RecordKind::judged;  // judged ones may come in pairs
   const std::vector<Role> roles = pairs ? std::vector{Role::chosen, Role::rejected} : std::vector{Role::none};
   HostBatch batch;
@@ -222,6 +223,13 @@ HostBatch full_rows(std::int64_t rows, std::int64_t length, RecordKind kind) {
   const std::size_t count = batch.positions.size();
   batch.ids.resize(count), batch.labels.resize(count), batch.weight.assign(count, 1);
   batch.tokens = batch.supervised = static_cast<std::int64_t>(count);
+  if (kind != RecordKind::labelled) return batch;
+  HostColumn& label = batch.extra["label"];
+  label.per = HostColumn::Per::document;
+  if (needs.problem_type == ProblemType::single_label_classification)
+    label.values.resize(batch.docs.size());
+  else
+    label.width = static_cast<std::int64_t>(labels), label.numbers.resize(batch.docs.size() * labels);
   return batch;
 }
 
@@ -308,7 +316,7 @@ void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const 
 HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t batch_size) {
   const Needs needs = make_objective(recipe)->needs();
   if (!inputs.train->as_dataset())
-    return with_answers(full_rows(batch_size, recipe.data.max_length, needs.records), needs);
+    return with_answers(full_rows(batch_size, recipe.data.max_length, needs, inputs.train->labels().size()), needs);
   Loader::Options options = loader_options(recipe, inputs);
   options.batch_size = batch_size, options.accumulate = 1;
   Loader loader(inputs.train, options);

@@ -80,7 +80,7 @@ TEST_F(Choices, AnswersAreSaidInSeveralWays) {
   EXPECT_EQ(right(labelled, "\"2\""), 1);
   EXPECT_EQ(right(labelled, "1"), 0);
   EXPECT_EQ(right(labelled, "\"red\""), 0);
-  EXPECT_EQ(right(R"(["2", "1", "0"])", "\"2\""), 0);  // of a text that is a choice that one
+  EXPECT_EQ(right(R"(["2", "1", "0"])", "\"1\""), 1);  // it means the same both ways
   EXPECT_EQ(right(R"(["2", "1", "0"])", "2"), 2);      // of a number its place
   EXPECT_EQ(right("[4, 5]", "1"), 1);
 }
@@ -95,6 +95,15 @@ TEST_F(Choices, LongPromptsLoseTheirStartAlike) {
   const auto data = make("{\"prompt\": \"abcdefgh\", \"choices\": [\"x\", \"yyyy\"], \"answer\": 0}\n", options(8));
   EXPECT_THAT(scored(*data, 0), ElementsAre("fgh| x", "fgh| yyyy"));
   EXPECT_EQ(data->report().cut_prompts, 1);
+}
+
+TEST_F(Choices, AnswersThatDoNotFitAreNotCompared) {
+  const auto data = make("{\"prompt\": \"ab\", \"choices\": [\"x\", \"much too long\"], \"answer\": 0}\n"
+                         "{\"prompt\": \"ab\", \"choices\": [\"x\", \"y\"], \"answer\": 0}\n",
+                         options(8));
+  EXPECT_EQ(data->rows(), 1);
+  EXPECT_EQ(data->report().dropped, 1);
+  EXPECT_EQ(data->report().records, 2);
 }
 
 TEST_F(Choices, AlikeOnesStay) {
@@ -119,6 +128,7 @@ TEST_F(Choices, WhatIsNoQuestionIsRefused) {
   EXPECT_THAT(refused("[\"x\", \"y\"]", "1.0"), HasSubstr("field \"answer\": got a number"));
   EXPECT_THAT(refused(R"({"text": ["x", "y"], "label": ["A", "B"]})", "\"C\""), HasSubstr("one of the labels \"A\""));
   EXPECT_THAT(refused(R"({"text": ["x", "y"], "label": ["A"]})", "\"A\""), HasSubstr("2 texts and 1 label"));
+  EXPECT_THAT(refused(R"(["2", "1", "0"])", "\"2\""), HasSubstr("it is a choice, and says the place of another"));
   EXPECT_THAT(refused("[\"x\"]", "0"), HasSubstr("field \"choices\": got 1 choice, expected at least two"));
   EXPECT_THAT(refused("[\"x\", \" \"]", "0"), HasSubstr("an empty text in the list"));
   EXPECT_THAT(refused("\"x\"", "0"), HasSubstr("got a string, expected a list of texts"));

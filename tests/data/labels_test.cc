@@ -82,6 +82,17 @@ TEST_F(TargetsOfTexts, ACellHasAListOrNamesBetweenCommas) {
   EXPECT_THAT(column(*numbers, {0, 1, 2}).numbers, ElementsAre(0.5, -3, 100));
 }
 
+// What a text says does not depend on the file that it is from.
+TEST_F(TargetsOfTexts, ATextIsReadAsACellIs) {
+  const std::string lines = R"({"text": "a", "label": "news, sport"}
+{"text": "b", "label": "[\"a, b\"]"}
+{"text": "c", "label": ""}
+)";
+  const auto data = make("a.jsonl", lines, options(kSeveral));
+  EXPECT_THAT(data->labels(), ElementsAre("a, b", "news", "sport"));
+  EXPECT_THAT(column(*data, {0, 1, 2}).numbers, ElementsAre(0, 1, 1, 1, 0, 0, 0, 0, 0));
+}
+
 TEST_F(TargetsOfTexts, NumbersAreWhatTheyAre) {
   const auto data = make("a.jsonl",
                          "{\"text\": \"a\", \"label\": 3}\n{\"text\": \"b\", \"label\": -0.1}\n"
@@ -152,7 +163,7 @@ TEST_F(TargetsOfTexts, WhatIsNoTargetIsRefused) {
   EXPECT_THAT(error(kOne, "[1, 0]"), HasSubstr("multi_label_classification learns several"));
   EXPECT_THAT(error(kOne, "0.5"), HasSubstr("regression learns numbers"));
   const auto python = [&] { make("p.csv", "text,label\na,\"['x']\"\n", options(kSeveral)); };
-  EXPECT_THAT(test::error_of(ErrorKind::data, python), HasSubstr("a cell with a list holds JSON"));
+  EXPECT_THAT(test::error_of(ErrorKind::data, python), HasSubstr("a text with a list holds JSON"));
 }
 
 }  // namespace

@@ -90,11 +90,47 @@ TEST_F(Templates, OfTables) {
   EXPECT_THAT(data->report().unread_fields, ElementsAre(testing::Pair(testing::_, ElementsAre("other"))));
 }
 
+TEST_F(Templates, OfTablesWithoutNames) {
+  const auto data = make("a.tsv", "x\tHello there\ny\tWin a prize\n",
+                         {{"text", "SMS: {{ row[\"2\"] }}"}, {"label", "1"}}, RecordKind::labelled);
+  EXPECT_THAT(texts(*data), ElementsAre("SMS: Hello there|", "SMS: Win a prize|"));
+}
+
 TEST_F(Templates, OfParquet) {
   if (!io::has_parquet()) GTEST_SKIP() << "this build reads no Parquet";
   DataFile file = files({std::string(HONE_SOURCE_DIR) + "/tests/golden/data/messages.parquet"})[0];
   file.columns = {{"text", "{{ messages | length }} of {{ messages[0].role }}"}};
   EXPECT_THAT(texts(*make(file, RecordKind::language)), ElementsAre("4| of user", "2| of user"));
+}
+
+// Names that only look like a field, and fields that nobody reads, do not matter.
+TEST_F(Templates, ReadVariablesAndNothingElse) {
+  const std::string line = R"({"q": "a", "id": 14630895720147204801, "weight": 0.5})";
+  EXPECT_THAT(refused(line, {{"text", "a weight: {{ q }}"}}), HasSubstr("field \"weight\""));
+  const auto data = make("a.jsonl", "{\"q\": \"a\", \"id\": 14630895720147204801}\n",
+                         {{"text", "{% set x = q %}{{ x }}{% for i in [1] %}{{ loop.index }}{% endfor %}"}});
+  EXPECT_THAT(texts(*data), ElementsAre("a|1"));
+}
+
+TEST_F(Templates, MakeMessages) {
+  const auto data = make("a.jsonl", R"({"m": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]})"
+                                    "\n",
+                         {{"text", "{{ m[0].content }} {{ m[1:] | tojson }}"}});
+  EXPECT_THAT(texts(*data), ElementsAre("u| [{\"role\": \"assistant\", \"content\": \"a\"}]"));
+  EXPECT_THAT(error_of(ErrorKind::config,
+                       [&] {
+                         make("b.jsonl", R"({"m": [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]})"
+                                         "\n",
+                              {{"prompt", "{{ m[:1] | tojson }}"}, {"completion", "{{ m[1:] | tojson }}"}});
+                       }),
+              HasSubstr("no chat template"));
+}
+
+TEST_F(Templates, MayLeaveOutWhatMayBeMissing) {
+  const auto data = make("a.jsonl", "{\"q\": \"a\", \"s\": \"b\"}\n{\"q\": \"c\"}\n",
+                         {{"prompt", "{{ q }}"}, {"answer", "{% if s %}{{ s }}{% endif %}"}}, RecordKind::asked);
+  EXPECT_EQ(data->report().asked, 2);
+  EXPECT_EQ(data->report().without_answer, 1);
 }
 
 TEST_F(Templates, WhatIsMissingIsAnError) {
@@ -103,14 +139,20 @@ TEST_F(Templates, WhatIsMissingIsAnError) {
               HasSubstr("columns: text:1: 'answer' is undefined"));
   EXPECT_THAT(refused("{\"question\": \"a\", \"answer\": null}", {{"text", "{{ question }} {{ answer }}"}}),
               HasSubstr("'answer' is undefined"));
-  EXPECT_THAT(refused("{\"a\": 1}", {{"prompt", "x"}, {"completion", "{% if b %}{{ b }}{% endif %}"}}),
-              HasSubstr("no field \"x\""));
+  EXPECT_THAT(refused("{\"a\": {\"b\": null}}", {{"text", "{{ a.b }}"}}), HasSubstr("'a.b' is null"));
+  for (const char* how : {"{{ b | trim }}", "{{ a ~ b }}", "{% for x in b %}{% endfor %}"})
+    EXPECT_THAT(refused("{\"a\": 1}", {{"text", how}}), HasSubstr("'b' is undefined")) << how;
+  EXPECT_THAT(refused("{\"a\": 1}", {{"text", "{% if b %}{{ b }}{% endif %}"}}),
+              HasSubstr("e.jsonl:1: text: its template makes nothing of this record"));
+  EXPECT_THAT(refused("{\"a\": 14630895720147204801}", {{"text", "{{ a }}"}}), HasSubstr("does not fit 64 bits"));
   EXPECT_THAT(refused("{\"a\": 1}", {{"messages", "{{ a }},"}}), HasSubstr("got \"1,\", expected JSON"));
   EXPECT_THAT(error_of(ErrorKind::config,
                        [&] {
                          make("e.jsonl", "{\"a\": 1}\n", {{"text", "{{ a"}});
                        }),
-              HasSubstr("e.jsonl: columns: text:1"));
+              HasSubstr("columns: text:1"));
+  EXPECT_THAT(error_of(ErrorKind::config, [&] { make("e.jsonl", "{\"a\": 1}\n", {{"text", "{{ 2 }}"}}); }),
+              HasSubstr("its template reads no field"));
 }
 
 }  // namespace

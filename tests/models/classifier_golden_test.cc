@@ -70,7 +70,8 @@ TEST_P(ClassifierGolden, ConfigComesBackAsItWas) { expect_same_config(kClassifie
 INSTANTIATE_TEST_SUITE_P(Models, ClassifierGolden,
                          testing::ValuesIn(golden_params({"bert", "bert-odd", "bert-relu", "roberta", "xlm-roberta",
                                                           "llama", "qwen2", "qwen3_moe", "bert-regression",
-                                                          "roberta-several", "qwen3-regression", "mistral-several"})),
+                                                          "roberta-several", "qwen3-regression", "mistral-several",
+                                                          "modernbert", "modernbert-odd"})),
                          print_golden);
 
 }  // namespace

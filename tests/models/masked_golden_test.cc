@@ -75,7 +75,9 @@ TEST_P(MaskedGolden, TenSteps) {
 
 TEST_P(MaskedGolden, ConfigComesBackAsItWas) { expect_same_config(kMasked / GetParam().name, *model_); }
 
-INSTANTIATE_TEST_SUITE_P(Models, MaskedGolden, testing::ValuesIn(golden_params({"bert", "bert-odd", "roberta"})),
+INSTANTIATE_TEST_SUITE_P(Models, MaskedGolden,
+                         testing::ValuesIn(golden_params({"bert", "bert-odd", "roberta", "modernbert",
+                                                          "modernbert-odd"})),
                          print_golden);
 
 class MaskedFolders : public testing::TestWithParam<const char*> {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# Golden files of BERT and RoBERTa with a classification head: golden_bert.py -> tests/golden/classifiers/<name>/
-# (development time only).
+# Golden files of BERT, RoBERTa and ModernBERT with a classification head: golden_bert.py ->
+# tests/golden/classifiers/<name>/ (development time only).
 #
 # Each folder is a complete HF folder plus golden.safetensors: pairs of different lengths and what transformers computes
 # from them. bert-base holds the weights of `bert` below its head, as BertModel saves them: without a prefix. Seconds for
@@ -19,6 +19,8 @@ BODY = dict(
     num_attention_heads=4,
     max_position_embeddings=32,
 )
+# Of seven tokens a sliding layer sees three on each side; layers 0 and 3 see all.
+MODERN = {**BODY, "num_hidden_layers": 4, "local_attention": 6, "pad_token_id": 5, "bos_token_id": 1, "eos_token_id": 2}
 CASES = {
     "bert": {**BODY, "num_labels": 3},
     "bert-odd": {
@@ -37,18 +39,38 @@ CASES = {
     "xlm-roberta": {**BODY, "num_labels": 4, "pad_token_id": 5, "hidden_act": "gelu_new"},
     "bert-regression": {**BODY, "num_labels": 1, "problem_type": "regression"},
     "roberta-several": {**BODY, "num_labels": 5, "type_vocab_size": 1, "problem_type": "multi_label_classification"},
+    "modernbert": {**MODERN, "num_labels": 3},
+    "modernbert-odd": {
+        **MODERN,
+        "num_hidden_layers": 4,
+        "layer_types": ["sliding_attention", "full_attention", "full_attention", "sliding_attention"],
+        "local_attention": 2,
+        "attention_bias": True,
+        "mlp_bias": True,
+        "norm_bias": True,
+        "classifier_bias": True,
+        "classifier_pooling": "mean",
+        "hidden_activation": "gelu_pytorch_tanh",
+        "classifier_activation": "silu",
+        "rope_parameters": {
+            "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+        },
+        "num_labels": 4,
+        "problem_type": "multi_label_classification",
+    },
 }
 
 
 def config_of(name, options):
-    kinds = {"roberta": hf.RobertaConfig, "xlm": hf.XLMRobertaConfig}
+    kinds = {"roberta": hf.RobertaConfig, "xlm": hf.XLMRobertaConfig, "modernbert": hf.ModernBertConfig}
     return kinds.get(name.split("-")[0], hf.BertConfig)(**options)
 
 
 
 def random_model(config, seed):
     model = hf.AutoModelForSequenceClassification.from_config(config, attn_implementation=common.ATTENTION)
-    is_norm = lambda name: name.endswith("LayerNorm.weight")
+    is_norm = lambda name: name.endswith(("Norm.weight", "norm.weight"))
     return fill(model, seed, lambda name: "embeddings.weight" in name, is_norm)
 
 
@@ -60,10 +82,11 @@ def batch_of(config, seed):
     mask, types = torch.zeros_like(ids), torch.zeros_like(ids)
     for row, (length, first) in enumerate(zip(lengths, firsts)):
         mask[row, :length] = 1
-        types[row, first:length] = min(1, config.type_vocab_size - 1)
+        types[row, first:length] = min(1, getattr(config, "type_vocab_size", 1) - 1)
     ids[mask == 0] = config.pad_token_id
     labels = labels_of(config, 5, generator)
-    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types, "labels": labels}
+    typed = {"token_type_ids": types} if hasattr(config, "type_vocab_size") else {}
+    return {"input_ids": ids, "attention_mask": mask, **typed, "labels": labels}
 
 
 def load(folder):
@@ -78,7 +101,7 @@ def make(name, options, seed):
 
     def more(model, output):
         with torch.no_grad():
-            below = model.base_model(**{key: batch[key] for key in ("input_ids", "attention_mask", "token_type_ids")})
+            below = model.base_model(**{key: value for key, value in batch.items() if key != "labels"})
         hidden = below.last_hidden_state * batch["attention_mask"].unsqueeze(-1)
         return {"hidden": hidden, "logits": output.logits}
 

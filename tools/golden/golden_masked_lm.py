@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# Golden files of BERT and RoBERTa with a head for masked tokens: golden_masked_lm.py -> tests/golden/masked/<name>/
-# (development time only).
+# Golden files of BERT, RoBERTa and ModernBERT with a head for masked tokens: golden_masked_lm.py ->
+# tests/golden/masked/<name>/ (development time only).
 #
 # Each folder is a complete HF folder plus golden.safetensors: texts with some tokens to be said, and what transformers
 # computes from them. Seconds for all; the same bytes every time on the same versions.
@@ -8,19 +8,22 @@ import torch
 import transformers as hf
 
 import golden_common as common
-from golden_bert import BODY, CASES as BERT, config_of
+from golden_bert import BODY, MODERN, CASES as BERT, config_of
 from golden_model import fill, save_anew, write_golden
 
 CASES = {
     "bert": BODY,
     "bert-odd": {key: value for key, value in BERT["bert-odd"].items() if "label" not in key},
     "roberta": {**BODY, "type_vocab_size": 1, "layer_norm_eps": 1e-5, "hidden_act": "gelu_new"},
+    "modernbert": MODERN,
+    "modernbert-odd": {key: value for key, value in {**BERT["modernbert-odd"], "decoder_bias": False}.items()
+                       if key not in ("num_labels", "problem_type")},
 }
 
 
 def random_model(config, seed):
     model = hf.AutoModelForMaskedLM.from_config(config, attn_implementation=common.ATTENTION)
-    is_norm = lambda name: name.lower().replace("_", "").endswith("layernorm.weight")
+    is_norm = lambda name: name.lower().endswith("norm.weight")
     return fill(model, seed, lambda name: "embeddings.weight" in name, is_norm, 0.4)
 
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/option_words.h"
 #include "base/strings.h"
 #include "data/asked.h"
 #include "data/fields.h"
@@ -61,11 +62,14 @@ class Csv : public Source {
       return false;
     }
     check(cells);
-    if (cells.size() != own_)
+    if (cells.size() != names_.size())
       throw Error(ErrorKind::data,
-                  fmt::format("{}: got {} fields, expected {}", rows_.where(), cells.size(), own_));
+                  fmt::format("{}: got {} fields, expected {}", rows_.where(), cells.size(), names_.size()));
+    if (!fields_.templates().empty()) {
+      read_as_object(cells, record);
+      return true;
+    }
     if (!form_) resolve();
-    fill(cells);
     record = Record();
     record.line = rows_.line();
     record.unread = std::exchange(unread_, {});
@@ -105,7 +109,7 @@ class Csv : public Source {
       if (!column_number(source) && std::find(first_.begin(), first_.end(), source) != first_.end()) return true;
     }
     const auto is_mentioned = [&](const std::string& cell) {
-      return names_something(cell) && fields_.templates().mentions(cell);
+      return names_something(cell) && fields_.templates().variables().contains(cell);
     };
     if (std::any_of(first_.begin(), first_.end(), is_mentioned)) return true;
     for (const auto& [known, source] : fields_.columns())
@@ -148,7 +152,6 @@ class Csv : public Source {
     guessed_ = !file.header;
     if (by_number) fields_ = data::FieldMap(named);
     names_ = std::exchange(first_, {});
-    add_made_names();
   }
   void number_columns(bool guessed) {
     const auto has_blank = [](const std::string& cell) { return cell.find(' ') != std::string::npos; };
@@ -157,7 +160,6 @@ class Csv : public Source {
                    list_names(first_));
     for (std::size_t i = 1; i <= first_.size(); ++i) names_.push_back(std::to_string(i));
     if (guessed) log::info("{}: no header line; its columns are 1 to {}", path_, names_.size());
-    add_made_names();
   }
 
   // Once, at the first row: which column is what.
@@ -179,7 +181,8 @@ class Csv : public Source {
     if (!form_->input_ids.empty())
       throw Error(ErrorKind::data, fmt::format("{}: input_ids in a text table; expected JSON Lines or Parquet", path_));
     if (!form_->choices.empty())
-      throw Error(ErrorKind::data, fmt::format("{}: choices in a text table; expected JSON Lines or Parquet", path_));
+      throw Error(ErrorKind::data, fmt::format("{}: choices in a text table; expected JSON Lines or Parquet", path_))
+          .hint("or make the list of cells: " + columns_words({{"choices", "{{ [a, b] | tojson }}"}}));
     fields_.check_extras(/*conversation=*/false, /*alpaca=*/false, place);
     text_ = index_of(form_->text);
     prompt_ = index_of(form_->prompt);
@@ -189,21 +192,15 @@ class Csv : public Source {
     chosen_ = index_of(form_->chosen);
     rejected_ = index_of(form_->rejected);
     answer_ = index_of(form_->answer);
-    unread_ = fields_.unread({names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(own_)}, *form_, place);
+    unread_ = fields_.unread(names_, *form_, place);
     unread_.insert(unread_.end(), passed_over_.begin(), passed_over_.end());
   }
-  // What templates make stands behind the file's own cells.
-  void fill(Cells& cells) const {
-    if (fields_.templates().empty()) return;
+  // Templates make what is read of several cells.
+  void read_as_object(Cells& cells, Record& record) {
     nlohmann::ordered_json row;
-    for (std::size_t i = 0; i < own_; ++i) row[names_[i]] = cells[i];
-    const nlohmann::ordered_json made = fields_.templates().filled(row, {path_, rows_.line()});
-    for (const std::string& name : fields_.templates().made_fields())
-      cells.push_back(made.contains(name) && made[name].is_string() ? made[name].get<std::string>() : "");
-  }
-  void add_made_names() {
-    own_ = names_.size();
-    for (const std::string& made : fields_.templates().made_fields()) names_.push_back(made);
+    for (std::size_t i = 0; i < names_.size(); ++i) row[names_[i]] = std::move(cells[i]);
+    fields_.read(std::move(row), {path_, rows_.line()}, record);
+    for (std::string& name : std::exchange(passed_over_, {})) record.unread.push_back(std::move(name));
   }
   [[noreturn]] void fail_semicolons() const {
     throw Error(ErrorKind::data,
@@ -232,7 +229,6 @@ class Csv : public Source {
   data::FieldMap fields_;
   io::CsvReader rows_;
   Cells first_, names_, unread_;
-  std::size_t own_ = 0;  // of names_: the file's; behind them what templates make
   Cells passed_over_;  // of columns with a name, by their number
   bool ended_ = false;
   bool guessed_ = false;         // that the first line is a header

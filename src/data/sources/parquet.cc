@@ -28,11 +28,13 @@ class Parquet final : public Source {
       if (name != fields_.templates().made_field(known) && !data::can_have(all, name))
         throw Error(ErrorKind::data, fmt::format("{}: no column {} to read {} from; found {}", path_,
                                                  hone::quoted(name), known, list_names(all)));
-    const data::Form form = fields_.form_of(all, {path_, 1});
+    std::vector<std::string> with_made = all;
+    for (const std::string& made : fields_.templates().made_fields()) with_made.push_back(made);
+    const data::Form form = fields_.form_of(with_made, {path_, 1});
     texts_ = columns_of(form, all);
     std::erase_if(texts_, [&](const std::string& name) { return !data::has(all, name); });  // those that are made
     for (const std::string& name : all)
-      if (fields_.templates().mentions(name) && !data::has(texts_, name)) texts_.push_back(name);
+      if (fields_.templates().reads(name) && !data::has(texts_, name)) texts_.push_back(name);
     const std::vector<std::string> read = with_judged(texts_, all);
     std::vector<std::string> others;
     std::copy_if(all.begin(), all.end(), std::back_inserter(others),

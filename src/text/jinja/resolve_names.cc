@@ -117,7 +117,8 @@ class Resolver {
       stmt.function = std::make_unique<Function>();
     }
     Symbols inner(symbols, *frame);
-    if (stmt.recursive || !undeclared(stmt.body, {"loop"}).empty()) stmt.loop = {0, inner.declare("loop").slot};
+    const bool looks = !undeclared(stmt.body, std::set<std::string>{"loop"}).empty();
+    if (stmt.recursive || looks) stmt.loop = {0, inner.declare("loop").slot};
     declare_target(inner, *stmt.target);
     visit(inner, stmt.body);
     if (stmt.test) resolve_loop_test(stmt, symbols);
@@ -154,7 +155,7 @@ class Resolver {
       visit(inner, stmt.body);
     };
     visit_all();
-    const auto special = undeclared(stmt.body, {"caller", "kwargs", "varargs"});
+    const auto special = undeclared(stmt.body, std::set<std::string>{"caller", "kwargs", "varargs"});
     const auto is_parameter = [&](const char* name) {
       return std::find(function.parameters.begin(), function.parameters.end(), name) != function.parameters.end();
     };

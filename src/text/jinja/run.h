@@ -118,6 +118,7 @@ class Run {
   void call_block(const Stmt& stmt, Activation& here, Traced& out);
   void generation(const Stmt& stmt, Activation& here, Traced& out);
   void print(const Value& value, Traced& out);
+  void require_there(const Value& value) const;  // where undefined values fail
   void append(Traced& out, const Traced& text);
   void check_size(const Traced& out) const;
 

@@ -159,6 +159,7 @@ Value Run::evaluate_filter(const Expr& expr, Activation& here, const Value* bloc
   NamedValues named;
   evaluate_arguments(*expr.arguments, here, positional, named);
   try {
+    if (expr.name != "default" && expr.name != "d") require_there(input);
     return call_filter(*this, expr.name, input, std::move(positional), std::move(named));
   } catch (Fault& fault) {
     if (fault.line == 0) fault.line = expr.line;

@@ -92,6 +92,7 @@ Value Run::evaluate(const Expr& expr, Activation& here) {
     case Op::condition:
       if (truth(evaluate(*expr.parts[0], here))) return evaluate(*expr.parts[1], here);
       if (expr.parts[2]) return evaluate(*expr.parts[2], here);
+      if (options_.undefined == Undefined::fails) return Value::string("");  // nothing is missing
       return Value::undefined(fmt::format(
           "the inline if-expression on line {} evaluated to false and no else section was defined.", expr.line));
     case Op::invert:
@@ -134,6 +135,7 @@ Value Run::evaluate_all(const Expr& expr, Activation& here) {
     case Op::concat: {
       Traced made;
       for (const Value& part : parts) {
+        require_there(part);
         const Value more = soft_str(part);
         Budget::check_text(made.text.size() + more.bytes().size());
         made.add(more);

@@ -191,6 +191,7 @@ class Run::FilteredIterator final : public Iterator {
 
 Run::Flow Run::loop(const Stmt& stmt, Activation& here, Traced& out) {
   const Value iterable = evaluate(*stmt.value, here);
+  require_there(iterable);
   if (!stmt.recursive) return loop_over(stmt, iterable, here, out, 0, nullptr);
   auto inner = std::make_unique<Activation>(&here, stmt.function->slot_count);
   Traced text;

@@ -43,8 +43,12 @@ void Run::check_size(const Traced& out) const {
     throw Fault{fmt::format("more than {} bytes of output", options_.limits.output), 0, false, true};
 }
 
-void Run::print(const Value& value, Traced& out) {
+void Run::require_there(const Value& value) const {
   if (options_.undefined == Undefined::fails) require_defined(value);
+}
+
+void Run::print(const Value& value, Traced& out) {
+  require_there(value);
   if (value.is(Kind::string))
     out.add(value);
   else

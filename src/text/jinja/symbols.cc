@@ -146,17 +146,18 @@ namespace {
 
 class Undeclared {
  public:
-  explicit Undeclared(std::set<std::string> names) : names_(std::move(names)) {}
+  explicit Undeclared(std::optional<std::set<std::string>> names) : names_(std::move(names)) {}
   std::set<std::string> take() { return std::move(found_); }
 
   void read(const Expr* expr) {
     if (!expr) return;
-    if (expr->op == Op::name && names_.count(expr->name)) found_.insert(expr->name);
+    const bool wanted = expr->op == Op::name && (!names_ || names_->count(expr->name));
+    if (wanted && !declared_.count(expr->name)) found_.insert(expr->name);
     each_part(*expr, [&](const Expr& part) { read(&part); });
   }
   void set(const Expr* target) {
     if (!target) return;
-    if (target->op == Op::name) names_.erase(target->name);
+    if (target->op == Op::name) declared_.insert(target->name);
     for (const ExprPtr& part : target->parts) set(part.get());
   }
   void all(const Stmts& stmts) {
@@ -170,7 +171,7 @@ class Undeclared {
     if (stmt.what == What::call_block) read(stmt.value.get());
     set(stmt.target.get());
     if (stmt.function) {
-      for (const std::string& parameter : stmt.function->parameters) names_.erase(parameter);
+      for (const std::string& parameter : stmt.function->parameters) declared_.insert(parameter);
       for (const ExprPtr& value : stmt.function->defaults) read(value.get());
     }
     for (const ExprPtr& target : stmt.targets) set(target.get());
@@ -185,12 +186,13 @@ class Undeclared {
     read(stmt.test.get());
   }
 
-  std::set<std::string> names_, found_;
+  std::optional<std::set<std::string>> names_;
+  std::set<std::string> declared_, found_;
 };
 
 }  // namespace
 
-std::set<std::string> undeclared(const Stmts& stmts, std::set<std::string> names) {
+std::set<std::string> undeclared(const Stmts& stmts, std::optional<std::set<std::string>> names) {
   Undeclared search(std::move(names));
   search.all(stmts);
   return search.take();

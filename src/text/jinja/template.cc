@@ -6,8 +6,10 @@
 #include "base/strings.h"
 #include "hone/error.h"
 #include "text/jinja/ast.h"
+#include "text/jinja/call.h"
 #include "text/jinja/fault.h"
 #include "text/jinja/run.h"
+#include "text/jinja/symbols.h"
 
 namespace hone::jinja {
 namespace {
@@ -37,6 +39,14 @@ Template::Template(std::string_view source, std::string name, Spacing spacing)
 Template::~Template() = default;
 
 bool Template::tracks_generation() const { return program_->tracks_generation; }
+
+std::set<std::string> Template::variables() const {
+  std::set<std::string> names = undeclared(program_->body, std::nullopt);
+  std::erase_if(names, [](const std::string& name) {
+    return find_global(name) || name == "loop" || name == "caller" || name == "varargs" || name == "kwargs";
+  });
+  return names;
+}
 
 Template::Rendered Template::render(const Dict& variables, std::int64_t now, const Limits& limits,
                                     Undefined undefined) const {

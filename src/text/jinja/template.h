@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,8 @@ class Template {
                   Undefined undefined = Undefined::prints_nothing) const;
 
   bool tracks_generation() const;  // it has {% generation %} blocks
+  // The variables that it reads: names that it does not set itself and that jinja does not know.
+  std::set<std::string> variables() const;
   const std::string& name() const { return name_; }
   const std::string& source() const { return source_; }
 
