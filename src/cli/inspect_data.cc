@@ -46,10 +46,7 @@ ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::
   for (const auto& [name, count] : data::report_lines(data.report()))
     report["counts"][replace_all(name, " ", "_")] = count;
   const DataReport& counts = data.report();
-  for (const auto& [label, count] : counts.labels) report["labels"][label] = count;
-  for (const auto& [label, numbers] : counts.label_numbers)
-    report["labels"][label] = {
-        {"low", numbers.low}, {"high", numbers.high}, {"mean", numbers.sum / static_cast<double>(numbers.count)}};
+  if (auto labels = data::labels_of(counts); !labels.is_null()) report["labels"] = std::move(labels);
   for (const std::string& label : data.labels()) report["labels"].emplace(label, 0);
   if (counts.asked == 0 && (data.labels().empty() || counts.supervised > 0))
     report["supervised_share"] = counts.tokens ? double(counts.supervised) / double(counts.tokens) : 0.0;

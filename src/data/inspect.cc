@@ -94,4 +94,13 @@ std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport&
   return lines;
 }
 
+nlohmann::ordered_json labels_of(const DataReport& report) {
+  nlohmann::ordered_json labels;
+  for (const auto& [label, count] : report.labels) labels[label] = count;
+  for (const auto& [label, numbers] : report.label_numbers)
+    labels[label] = {
+        {"low", numbers.low}, {"high", numbers.high}, {"mean", numbers.sum / static_cast<double>(numbers.count)}};
+  return labels;
+}
+
 }  // namespace hone::data

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,5 +39,8 @@ bool learns(const InspectedRecord& record, std::int32_t id);
 // The report as lines of a table, "records  7473" and so on; only counts that say something are shown. Labels
 // are not among them.
 std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport& report);
+
+// Of each label how many documents have it; of regression what numbers there are: {low, high, mean}. null: no labels.
+nlohmann::ordered_json labels_of(const DataReport& report);
 
 }  // namespace hone::data

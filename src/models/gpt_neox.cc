@@ -87,6 +87,7 @@ LlamaShape resolve(const GptNeoXConfig& c, Problems& problems) {
                           .partial_rotary_factor = c.rotary_pct.value_or(0.25),
                           .default_theta = 10000,
                           .may_be_partial = true,
+                          .original_max_position_embeddings = {},
                           .head_size = s.head_size,
                           .max_positions = s.max_positions},
                          problems);

@@ -36,9 +36,9 @@ struct Modern {
   }
 };
 
-class Embeddings final : public Module {
+class ModernEmbeddings final : public Module {
  public:
-  explicit Embeddings(const Modern& modern) : m(modern) {}
+  explicit ModernEmbeddings(const Modern& modern) : m(modern) {}
   Tensor operator()(const Batch& batch, Pass& pass) const {
     const Tensor words_BTD = nn::embedding_noise(tok_embeddings(batch.ids_BT, pass), pass);
     return nn::dropout(norm(words_BTD), m.c.embedding_dropout, pass, "embeddings");
@@ -50,9 +50,9 @@ class Embeddings final : public Module {
   nn::LayerNorm& norm = child<nn::LayerNorm>("norm", m.c.hidden_size, m.c.norm_eps, m.c.norm_bias);
 };
 
-class Attention final : public Module {
+class ModernAttention final : public Module {
  public:
-  Attention(const Modern& modern, std::int64_t layer) : m(modern), slides_(m.s.slides[layer]) {}
+  ModernAttention(const Modern& modern, std::int64_t layer) : m(modern), slides_(m.s.slides[layer]) {}
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
     const std::int64_t heads = m.c.num_attention_heads;
     const Tensor qkv_NHK = nn::linears(x_1ND, {&Wqkv}, pass)[0].view({-1, 3 * heads, m.s.head_size});
@@ -72,9 +72,9 @@ class Attention final : public Module {
   nn::Linear& Wo = child<nn::Linear>("Wo", m.c.hidden_size, m.c.hidden_size, m.out(m.c.attention_bias));
 };
 
-class Mlp final : public Module {
+class ModernMlp final : public Module {
  public:
-  explicit Mlp(const Modern& modern) : m(modern) {}
+  explicit ModernMlp(const Modern& modern) : m(modern) {}
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
     const auto both = nn::linears(x_1ND, {&Wi}, pass)[0].chunk(2, -1);
     const Tensor inner = ops::gated(both[0].contiguous(), both[1].contiguous(), m.s.activation);
@@ -88,9 +88,9 @@ class Mlp final : public Module {
 };
 
 // The first one reads the embeddings' norm as it is.
-class Layer final : public nn::ResidualBlock {
+class ModernLayer final : public nn::ResidualBlock {
  public:
-  Layer(const Modern& modern, std::int64_t layer) : m(modern), attn(child<Attention>("attn", m, layer)) {
+  ModernLayer(const Modern& modern, std::int64_t layer) : m(modern), attn(child<ModernAttention>("attn", m, layer)) {
     if (layer > 0) attn_norm = &child<nn::LayerNorm>("attn_norm", m.c.hidden_size, m.c.norm_eps, m.c.norm_bias);
   }
   void add_to(nn::Residual& x, Pass& pass) const override {
@@ -101,23 +101,23 @@ class Layer final : public nn::ResidualBlock {
  private:
   const Modern& m;
   nn::LayerNorm* attn_norm = nullptr;
-  Attention& attn;
+  ModernAttention& attn;
   nn::LayerNorm& mlp_norm = child<nn::LayerNorm>("mlp_norm", m.c.hidden_size, m.c.norm_eps, m.c.norm_bias);
-  Mlp& mlp = child<Mlp>("mlp", m);
+  ModernMlp& mlp = child<ModernMlp>("mlp", m);
 };
 
-struct Body final : Module {
-  explicit Body(const Modern& modern) : m(modern) {}
+struct ModernBody final : Module {
+  explicit ModernBody(const Modern& modern) : m(modern) {}
   const Modern& m;
-  Embeddings& embeddings = child<Embeddings>("embeddings", m);
-  nn::Stack<Layer>& layers = child<nn::Stack<Layer>>("layers", m.c.num_hidden_layers, m);
+  ModernEmbeddings& embeddings = child<ModernEmbeddings>("embeddings", m);
+  nn::Stack<ModernLayer>& layers = child<nn::Stack<ModernLayer>>("layers", m.c.num_hidden_layers, m);
   nn::LayerNorm& final_norm = child<nn::LayerNorm>("final_norm", m.c.hidden_size, m.c.norm_eps, m.c.norm_bias);
 };
 
 // What both heads begin with.
-class HeadStart final : public Module {
+class ModernHeadStart final : public Module {
  public:
-  explicit HeadStart(const Modern& modern) : m(modern) {}
+  explicit ModernHeadStart(const Modern& modern) : m(modern) {}
   Tensor operator()(const Tensor& x, const Pass& pass) const {
     return norm(nn::activate(dense(x, pass), m.s.head_activation));
   }
@@ -131,8 +131,8 @@ class HeadStart final : public Module {
 class ModernBert final : public Model, public Classifier, public MaskedLm {
  public:
   ModernBert(const ModernBertConfig& config, const HeadRequest& head)
-      : m(config, resolve(config, head)), body_(child<Body>(m.s.has_head() ? "model" : "", m)) {
-    if (m.s.has_head()) head_ = &child<HeadStart>("head", m);
+      : m(config, resolve(config, head)), body_(child<ModernBody>(m.s.has_head() ? "model" : "", m)) {
+    if (m.s.has_head()) head_ = &child<ModernHeadStart>("head", m);
     const nn::Linear::Options last{.bias = true, .std = 1 / std::sqrt(static_cast<double>(m.c.hidden_size))};
     if (!m.s.labels.empty())
       classifier_ = &child<nn::Linear>("classifier", m.c.hidden_size, std::ssize(m.s.labels.names), last);
@@ -200,8 +200,8 @@ class ModernBert final : public Model, public Classifier, public MaskedLm {
   }
 
   const Modern m;
-  Body& body_;
-  HeadStart* head_ = nullptr;
+  ModernBody& body_;
+  ModernHeadStart* head_ = nullptr;
   nn::Linear* classifier_ = nullptr;
   nn::Head* decoder_ = nullptr;
 };

@@ -116,6 +116,12 @@ Node to_hf_config(const ModernBertConfig& c, const ModernBertShape& s, const std
   const char* kind = !s.labels.empty() ? "ForSequenceClassification" : s.masked_lm ? "ForMaskedLM" : "Model";
   node.at_or_add("architectures") = Node::list({text(std::string("ModernBert") + kind)});
   write_labels(s.labels, c, node);
+  for (const auto& [key, id] : {std::pair{"bos_token_id", &c.bos_token_id},
+                                {"eos_token_id", &c.eos_token_id},
+                                {"pad_token_id", &c.pad_token_id},
+                                {"cls_token_id", &c.cls_token_id},
+                                {"sep_token_id", &c.sep_token_id}})
+    node.at_or_add(key) = id->node;  // null, too
   std::vector<Node> types;
   for (const bool slides : s.slides) types.push_back(text(slides ? kSlides : kSeesAll));
   node.at_or_add("layer_types") = Node::list(std::move(types));

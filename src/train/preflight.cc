@@ -57,10 +57,7 @@ std::string stream_line(const DataSection& data) {
 nlohmann::ordered_json counts_of(const Dataset& data) {
   nlohmann::ordered_json counts;
   for (const auto& [what, count] : data::report_lines(data.report())) counts[replace_all(what, " ", "_")] = count;
-  for (const auto& [label, count] : data.report().labels) counts["labels"][label] = count;
-  for (const auto& [label, numbers] : data.report().label_numbers)
-    counts["labels"][label] = {
-        {"low", numbers.low}, {"high", numbers.high}, {"mean", numbers.sum / static_cast<double>(numbers.count)}};
+  if (auto labels = data::labels_of(data.report()); !labels.is_null()) counts["labels"] = std::move(labels);
   return counts;
 }
 

@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ClassifierGolden,
                          testing::ValuesIn(golden_params({"bert", "bert-odd", "bert-relu", "roberta", "xlm-roberta",
                                                           "llama", "qwen2", "qwen3_moe", "bert-regression",
                                                           "roberta-several", "qwen3-regression", "mistral-several",
-                                                          "modernbert", "modernbert-odd"})),
+                                                          "modernbert", "modernbert-odd", "distilbert"})),
                          print_golden);
 
 }  // namespace

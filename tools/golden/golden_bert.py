@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# Golden files of BERT, RoBERTa and ModernBERT with a classification head: golden_bert.py ->
+# Golden files of BERT, RoBERTa, ModernBERT and DistilBERT with a classification head: golden_bert.py ->
 # tests/golden/classifiers/<name>/ (development time only).
 #
 # Each folder is a complete HF folder plus golden.safetensors: pairs of different lengths and what transformers computes
@@ -21,6 +21,8 @@ BODY = dict(
 )
 # Of seven tokens a sliding layer sees three on each side; layers 0 and 3 see all.
 MODERN = {**BODY, "num_hidden_layers": 4, "local_attention": 6, "pad_token_id": 5, "bos_token_id": 1, "eos_token_id": 2}
+DISTIL = {"vocab_size": 64, "dim": 24, "hidden_dim": 40, "n_layers": 2, "n_heads": 4, "max_position_embeddings": 32,
+          "activation": "relu", "pad_token_id": 5}  # fmt: skip
 CASES = {
     "bert": {**BODY, "num_labels": 3},
     "bert-odd": {
@@ -59,11 +61,13 @@ CASES = {
         "num_labels": 4,
         "problem_type": "multi_label_classification",
     },
+    "distilbert": {**DISTIL, "num_labels": 3},
 }
 
 
 def config_of(name, options):
-    kinds = {"roberta": hf.RobertaConfig, "xlm": hf.XLMRobertaConfig, "modernbert": hf.ModernBertConfig}
+    kinds = {"roberta": hf.RobertaConfig, "xlm": hf.XLMRobertaConfig, "modernbert": hf.ModernBertConfig,
+             "distilbert": hf.DistilBertConfig}  # fmt: skip
     return kinds.get(name.split("-")[0], hf.BertConfig)(**options)
 
 

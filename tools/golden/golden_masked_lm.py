@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# Golden files of BERT, RoBERTa and ModernBERT with a head for masked tokens: golden_masked_lm.py ->
+# Golden files of BERT, RoBERTa, ModernBERT and DistilBERT with a head for masked tokens: golden_masked_lm.py ->
 # tests/golden/masked/<name>/ (development time only).
 #
 # Each folder is a complete HF folder plus golden.safetensors: texts with some tokens to be said, and what transformers
@@ -8,7 +8,7 @@ import torch
 import transformers as hf
 
 import golden_common as common
-from golden_bert import BODY, MODERN, CASES as BERT, config_of
+from golden_bert import BODY, DISTIL, MODERN, CASES as BERT, config_of
 from golden_model import fill, save_anew, write_golden
 
 CASES = {
@@ -18,6 +18,7 @@ CASES = {
     "modernbert": MODERN,
     "modernbert-odd": {key: value for key, value in {**BERT["modernbert-odd"], "decoder_bias": False}.items()
                        if key not in ("num_labels", "problem_type")},
+    "distilbert": {**DISTIL, "activation": "gelu"},
 }
 
 
