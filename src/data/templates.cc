@@ -41,7 +41,6 @@ bool is_messages(const json& value) {
   });
 }
 
-// null is a value that is not there.
 jinja::Value value_of(const json& field, const std::string& name) {
   switch (field.type()) {
     case json::value_t::boolean:
@@ -69,7 +68,7 @@ jinja::Value value_of(const json& field, const std::string& name) {
       return jinja::Value::dict(std::move(dict));
     }
     default:
-      return jinja::Value::undefined(fmt::format("'{}' is null", name));
+      return {};
   }
 }
 
@@ -123,7 +122,7 @@ void ColumnTemplates::fill(json& row, const Place& place) const {
     } catch (const Error& error) {
       Error told(ErrorKind::data, fmt::format("{}: {}", place.text(), error.what()));
       const std::string_view what = error.what();
-      const bool missing = what.find("is undefined") != what.npos || what.find("is null") != what.npos;
+      const bool missing = what.find("is undefined") != what.npos || what.find(" null") != what.npos;
       if (!missing) throw told;
       throw std::move(told).hint(
           "a field that some records lack is written where it is there: {% if input %}{{ input }}{% endif %}");

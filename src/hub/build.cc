@@ -32,6 +32,7 @@ constexpr std::array kHarmless = std::to_array<std::string_view>({"architectures
                                                                   "auto_map",
                                                                   "output_attentions",
                                                                   "output_hidden_states",
+                                                                  "output_past",
                                                                   "return_dict",
                                                                   "torchscript",
                                                                   "is_decoder",

@@ -98,7 +98,7 @@ std::vector<std::string> aligned_ids(const Model& model, const std::filesystem::
 std::string with_token_types(const std::string& tokenizer_config, const Model& model) {
   const config::Node hf_config = model.hf_config();
   const config::Node* types = hf_config.find("type_vocab_size");
-  if (!types || types->text() == "1") return tokenizer_config;
+  if (!types || types->text() == "0" || types->text() == "1") return tokenizer_config;
   auto json = nlohmann::ordered_json::parse(tokenizer_config, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || json.contains("model_input_names")) return tokenizer_config;
   const std::string kind = json.contains("tokenizer_class") && json["tokenizer_class"].is_string()

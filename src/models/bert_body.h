@@ -11,6 +11,7 @@
 
 #include "hone/layers.h"
 #include "models/bert_config.h"
+#include "models/first_tokens.h"
 #include "nn/plan.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
@@ -233,10 +234,7 @@ class BertBase : public Model, public Classifier, public MaskedLm {
   Weight& words() const { return body.embeddings.word_embeddings.weight; }
   // The token that stands for its document: [CLS], <s>.
   Tensor first_SD(const Output& output, Pass& pass) const {
-    std::vector<std::int64_t> first;
-    for (const ops::Span& span : pass.plan().documents().spans()) first.push_back(span.begin);
-    const Tensor flat_ND = pass.plan().to_flat(output.hidden_BTD).squeeze(0);
-    return flat_ND.index_select(0, at::tensor(first).to(flat_ND.device()));
+    return first_tokens(pass.plan().to_flat(output.hidden_BTD).squeeze(0), pass.plan().documents().spans());
   }
   Tensor drop_for_classifier(const Tensor& x_SD, const Pass& pass, std::string_view place) const {
     return nn::dropout(x_SD, b.shape.classifier_dropout, pass, place);

@@ -13,6 +13,7 @@
 #include "hone/layers.h"
 #include "hone/registry.h"
 #include "models/check_parameters.h"
+#include "models/first_tokens.h"
 #include "models/label_keys.h"
 #include "models/sort_keys.h"
 #include "nn/plan.h"
@@ -243,9 +244,8 @@ class DistilBert final : public Model, public Classifier, public MaskedLm {
   // By the first token of each document, [CLS].
   Tensor logits(const Output& output, Pass& pass) const override {
     const Tensor flat_ND = pass.plan().to_flat(output.hidden_BTD).squeeze(0);
-    std::vector<Tensor> first;
-    for (const ops::Span& span : pass.plan().documents().spans()) first.push_back(flat_ND[span.begin]);
-    const Tensor x_SD = nn::activate((*pre_classifier_)(at::stack(first), pass), ops::Activation::relu);
+    const Tensor first_SD = first_tokens(flat_ND, pass.plan().documents().spans());
+    const Tensor x_SD = nn::activate((*pre_classifier_)(first_SD, pass), ops::Activation::relu);
     return (*classifier_)(nn::dropout(x_SD, d.c.seq_classif_dropout, pass, "classifier"), pass);
   }
   std::string weights_prefix() const override { return "classifier."; }

@@ -10,6 +10,7 @@
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "hone/registry.h"
+#include "models/first_tokens.h"
 #include "models/modernbert_config.h"
 #include "nn/plan.h"
 #include "ops/gated.h"
@@ -191,12 +192,19 @@ class ModernBert final : public Model, public Classifier, public MaskedLm {
   // The first token of each document, [CLS], or the mean of all.
   Tensor pooled_SD(const Output& output, Pass& pass) const {
     const Tensor flat_ND = pass.plan().to_flat(output.hidden_BTD).squeeze(0);
-    std::vector<Tensor> all;
-    for (const ops::Span& span : pass.plan().documents().spans())
-      all.push_back(m.c.classifier_pooling == Pooling::cls
-                        ? flat_ND[span.begin]
-                        : flat_ND.narrow(0, span.begin, span.end - span.begin).mean(0));
-    return at::stack(all);
+    const std::vector<ops::Span>& spans = pass.plan().documents().spans();
+    if (m.c.classifier_pooling == Pooling::cls) return first_tokens(flat_ND, spans);
+    std::vector<std::int64_t> lengths;  // of documents, and of what lies between them
+    std::int64_t end = 0;
+    for (const ops::Span& span : spans) {
+      lengths.push_back(span.begin - end), lengths.push_back(span.end - span.begin);
+      end = span.end;
+    }
+    lengths.push_back(flat_ND.size(0) - end);
+    const std::vector<Tensor> parts = flat_ND.split_with_sizes(lengths);  // whose gradient is one tensor
+    std::vector<Tensor> means;
+    for (std::size_t i = 1; i < parts.size(); i += 2) means.push_back(parts[i].mean(0));
+    return at::stack(means);
   }
 
   const Modern m;

@@ -37,20 +37,6 @@ bool is_of_experts(const std::string& module) {
   return module.find(".experts.") != std::string::npos || is_router(module);
 }
 
-bool is_of_classifier(const Model& model, const NamedWeight& one) {
-  const Classifier* classifier = model.classifier();
-  return classifier && (one.module + ".").starts_with(classifier->weights_prefix());
-}
-
-// Layers of the body: what makes the outputs, chooses among experts, or is an expert, be it shared, is left out.
-bool is_plain_linear(const Model& model, const NamedWeight& one) {
-  if (one.weight->use_as() == WeightUse::table || !can_have_adapter(*one.weight)) return false;
-  const CausalLm* lm = model.causal_lm();
-  if (one.module == "lm_head" || (lm && lm->head().is_weight(*one.weight))) return false;
-  return !is_of_classifier(model, one) && !is_of_experts(one.module) &&
-         one.module.find(".shared_expert") == std::string::npos;
-}
-
 std::vector<NamedWeight> modules_of(Model& model) {
   std::vector<NamedWeight> all;
   model.each_weight([&](const std::string& name, Weight& weight) {
@@ -78,6 +64,23 @@ bool is_within(const std::string& name, const std::string& entry) {
     if (is_expression(entry) ? std::regex_match(module, expression) : module.ends_with(entry)) return true;
   }
   return false;
+}
+
+// PEFT trains whole what a model's head is called, and what ends with these letters: DistilBERT's pre_classifier, too.
+bool is_of_classifier(const Model& model, const NamedWeight& one) {
+  const Classifier* classifier = model.classifier();
+  if (!classifier) return false;
+  const std::string prefix = classifier->weights_prefix();
+  return is_within(one.module, prefix.substr(0, prefix.size() - 1));
+}
+
+// Layers of the body: what makes the outputs, chooses among experts, or is an expert, be it shared, is left out.
+bool is_plain_linear(const Model& model, const NamedWeight& one) {
+  if (one.weight->use_as() == WeightUse::table || !can_have_adapter(*one.weight)) return false;
+  const CausalLm* lm = model.causal_lm();
+  if (one.module == "lm_head" || (lm && lm->head().is_weight(*one.weight))) return false;
+  return !is_of_classifier(model, one) && !is_of_experts(one.module) &&
+         one.module.find(".shared_expert") == std::string::npos;
 }
 
 void refuse_tied_table(const Model& model, const NamedWeight& one) {

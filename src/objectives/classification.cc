@@ -74,7 +74,7 @@ class Classification final : public Objective {
                                     config_.label_smoothing);
     const Tensor target_SL = label.to(logits_SL.scalar_type());
     const Tensor sum = config_.problem_type == ProblemType::regression
-                           ? at::mse_loss(logits_SL, target_SL, at::Reduction::Sum)
+                           ? (logits_SL - target_SL).square().sum()
                            : at::binary_cross_entropy_with_logits(logits_SL, target_SL, {}, {}, at::Reduction::Sum);
     return sum / static_cast<double>(logits_SL.size(1));
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -223,15 +224,19 @@ void give_head(Inputs& inputs, const HeadRequest& head, const config::Node& conf
                      [&] { return build_model(config, file, head); });
   const std::string none = head.masked_lm ? "no head for masked tokens" : "no classification head";
   if (!recipe.adapter.type.empty()) {
-    const std::string prefix =
-        head.masked_lm ? made->masked_lm()->mask_head_names().bias : made->classifier()->weights_prefix();
+    std::set<std::string> there, fresh;
+    inputs.model->each_weight([&](const std::string& name, const Weight&) { there.insert(name); });
+    made->each_weight([&](const std::string& name, const Weight&) {
+      const bool of_body = !made->base_prefix().empty() && name.starts_with(made->base_prefix());
+      if (!of_body && made->may_be_fresh(name) && !there.contains(name)) fresh.insert(name.substr(0, name.find('.')));
+    });
     throw Error(
         ErrorKind::config,
         fmt::format("adapter: the model has {} for what is to be learnt, and an adapter's files have no place for it",
                     none))
         .hint(fmt::format("train a head first, for instance with model.trainable: [{}], and then the adapter, which "
                           "goes on with the head",
-                          prefix.substr(0, prefix.find('.'))));
+                          join({fresh.begin(), fresh.end()}, ", ")));
   }
   if (inputs.in_memory)
     throw Error(ErrorKind::config, fmt::format("model: the one in memory has {} for what is to be learnt", none))

@@ -199,7 +199,16 @@ class Csv : public Source {
   void read_as_object(Cells& cells, Record& record) {
     nlohmann::ordered_json row;
     for (std::size_t i = 0; i < names_.size(); ++i) row[names_[i]] = std::move(cells[i]);
-    fields_.read(std::move(row), {path_, rows_.line()}, record);
+    const auto read = [&] { fields_.read(std::move(row), {path_, rows_.line()}, record); };
+    try {
+      if (std::exchange(guessed_, false))
+        during("taking the first line for the columns' names (header: false where it is a record)", read);
+      else
+        read();
+    } catch (const Error& error) {
+      if (has_semicolons_ && error.kind() == ErrorKind::data) fail_semicolons();
+      throw;
+    }
     for (std::string& name : std::exchange(passed_over_, {})) record.unread.push_back(std::move(name));
   }
   [[noreturn]] void fail_semicolons() const {

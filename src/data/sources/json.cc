@@ -17,7 +17,7 @@ class JsonArray final : public Source {
   bool next(Record& record) override {
     nlohmann::ordered_json element;
     if (!elements_.next(element)) return false;
-    fields_.read(element, {path_, elements_.line()}, record);
+    fields_.read(std::move(element), {path_, elements_.line()}, record);
     return true;
   }
 

@@ -50,7 +50,7 @@ class Parquet final : public Source {
       if (!is_text(row[name]))
         throw Error(ErrorKind::data, fmt::format("{}:{}: field {}: invalid UTF-8", path_, rows_->row(),
                                                  hone::quoted(name)));
-    fields_.read(row, {path_, rows_->row()}, record);
+    fields_.read(std::move(row), {path_, rows_->row()}, record);
     for (std::string& name : std::exchange(unread_, {})) record.unread.push_back(std::move(name));
     return true;
   }

@@ -189,7 +189,9 @@ Value join(const Value& input, Call& call) {
   bool any = false;
   for (const Value& value : to_values(input)) {
     if (any) out.add(separator);
-    out.add(soft_str(path.of(value)));
+    const Value part = path.of(value);
+    call.run.require_there(part);
+    out.add(soft_str(part));
     Budget::check_text(out.text.size());
     any = true;
   }

@@ -117,7 +117,7 @@ class Resolver {
       stmt.function = std::make_unique<Function>();
     }
     Symbols inner(symbols, *frame);
-    const bool looks = !undeclared(stmt.body, std::set<std::string>{"loop"}).empty();
+    const bool looks = !undeclared(stmt.body, {"loop"}).empty();
     if (stmt.recursive || looks) stmt.loop = {0, inner.declare("loop").slot};
     declare_target(inner, *stmt.target);
     visit(inner, stmt.body);
@@ -155,7 +155,7 @@ class Resolver {
       visit(inner, stmt.body);
     };
     visit_all();
-    const auto special = undeclared(stmt.body, std::set<std::string>{"caller", "kwargs", "varargs"});
+    const auto special = undeclared(stmt.body, {"caller", "kwargs", "varargs"});
     const auto is_parameter = [&](const char* name) {
       return std::find(function.parameters.begin(), function.parameters.end(), name) != function.parameters.end();
     };

@@ -96,6 +96,7 @@ class Run {
 
   Value call(const Value& callee, Values positional, std::vector<std::pair<std::string, Value>> named);
   Value call_loop(Loop& loop, const Value& over);
+  void require_there(const Value& value) const;  // where undefined values and nulls fail
   std::int64_t now() const { return options_.now; }
   // Keeps what a template can change until the end, when its contents are dropped: so nothing holds itself alive.
   void keep(std::shared_ptr<Object> object);
@@ -118,7 +119,6 @@ class Run {
   void call_block(const Stmt& stmt, Activation& here, Traced& out);
   void generation(const Stmt& stmt, Activation& here, Traced& out);
   void print(const Value& value, Traced& out);
-  void require_there(const Value& value) const;  // where undefined values fail
   void append(Traced& out, const Traced& text);
   void check_size(const Traced& out) const;
 

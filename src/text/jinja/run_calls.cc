@@ -159,7 +159,10 @@ Value Run::evaluate_filter(const Expr& expr, Activation& here, const Value* bloc
   NamedValues named;
   evaluate_arguments(*expr.arguments, here, positional, named);
   try {
-    if (expr.name != "default" && expr.name != "d") require_there(input);
+    const bool may_miss = expr.name == "default" || expr.name == "d";
+    if (!may_miss && !(expr.name == "tojson" && input.is(Kind::none))) require_there(input);
+    if (!may_miss && options_.undefined == Undefined::fails)
+      for (const Value& one : positional) require_defined(one);
     return call_filter(*this, expr.name, input, std::move(positional), std::move(named));
   } catch (Fault& fault) {
     if (fault.line == 0) fault.line = expr.line;

@@ -44,7 +44,9 @@ void Run::check_size(const Traced& out) const {
 }
 
 void Run::require_there(const Value& value) const {
-  if (options_.undefined == Undefined::fails) require_defined(value);
+  if (options_.undefined != Undefined::fails) return;
+  require_defined(value);
+  if (value.is(Kind::none)) fail("what is written is null");
 }
 
 void Run::print(const Value& value, Traced& out) {

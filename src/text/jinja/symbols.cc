@@ -146,18 +146,17 @@ namespace {
 
 class Undeclared {
  public:
-  explicit Undeclared(std::optional<std::set<std::string>> names) : names_(std::move(names)) {}
+  explicit Undeclared(std::set<std::string> names) : names_(std::move(names)) {}
   std::set<std::string> take() { return std::move(found_); }
 
   void read(const Expr* expr) {
     if (!expr) return;
-    const bool wanted = expr->op == Op::name && (!names_ || names_->count(expr->name));
-    if (wanted && !declared_.count(expr->name)) found_.insert(expr->name);
+    if (expr->op == Op::name && names_.count(expr->name)) found_.insert(expr->name);
     each_part(*expr, [&](const Expr& part) { read(&part); });
   }
   void set(const Expr* target) {
     if (!target) return;
-    if (target->op == Op::name) declared_.insert(target->name);
+    if (target->op == Op::name) names_.erase(target->name);
     for (const ExprPtr& part : target->parts) set(part.get());
   }
   void all(const Stmts& stmts) {
@@ -171,7 +170,7 @@ class Undeclared {
     if (stmt.what == What::call_block) read(stmt.value.get());
     set(stmt.target.get());
     if (stmt.function) {
-      for (const std::string& parameter : stmt.function->parameters) declared_.insert(parameter);
+      for (const std::string& parameter : stmt.function->parameters) names_.erase(parameter);
       for (const ExprPtr& value : stmt.function->defaults) read(value.get());
     }
     for (const ExprPtr& target : stmt.targets) set(target.get());
@@ -186,16 +185,40 @@ class Undeclared {
     read(stmt.test.get());
   }
 
-  std::optional<std::set<std::string>> names_;
-  std::set<std::string> declared_, found_;
+  std::set<std::string> names_, found_;
 };
 
 }  // namespace
 
-std::set<std::string> undeclared(const Stmts& stmts, std::optional<std::set<std::string>> names) {
+std::set<std::string> undeclared(const Stmts& stmts, std::set<std::string> names) {
   Undeclared search(std::move(names));
   search.all(stmts);
   return search.take();
+}
+
+namespace {
+
+void add_inputs(const Scope& scope, std::set<std::string>& names) {
+  for (const Load& load : scope.loads)
+    if (load.from == Load::From::input) names.insert(load.name);
+}
+
+void add_inputs(const Stmts& stmts, std::set<std::string>& names) {
+  for (const auto& stmt : stmts) {
+    for (const Scope* scope : {&stmt->scope, &stmt->test_scope, &stmt->else_scope}) add_inputs(*scope, names);
+    if (stmt->function) add_inputs(stmt->function->scope, names);
+    add_inputs(stmt->body, names), add_inputs(stmt->otherwise, names);
+    for (const Stmt::Branch& branch : stmt->branches) add_inputs(branch.body, names);
+  }
+}
+
+}  // namespace
+
+std::set<std::string> inputs_of(const Program& program) {
+  std::set<std::string> names;
+  add_inputs(program.root.scope, names);
+  add_inputs(program.body, names);
+  return names;
 }
 
 }  // namespace hone::jinja

@@ -70,8 +70,10 @@ void visit(Symbols& symbols, const Stmt& stmt);
 void visit(Symbols& symbols, const Expr* expr);  // null: nothing
 void visit(Symbols& symbols, const Stmts& stmts);
 
-// Those of `names` that the statements read before they set them, in scopes inside them, too; nothing: of all names.
-std::set<std::string> undeclared(const Stmts& stmts, std::optional<std::set<std::string>> names);
+// Those of `names` that the statements read before they set them, in scopes inside them, too.
+std::set<std::string> undeclared(const Stmts& stmts, std::set<std::string> names);
+// Those that a program whose names are resolved takes from its caller.
+std::set<std::string> inputs_of(const Program& program);
 
 // Calls visit(part) for each direct part of an expression, arguments included.
 template <class Visit>

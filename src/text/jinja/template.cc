@@ -41,10 +41,8 @@ Template::~Template() = default;
 bool Template::tracks_generation() const { return program_->tracks_generation; }
 
 std::set<std::string> Template::variables() const {
-  std::set<std::string> names = undeclared(program_->body, std::nullopt);
-  std::erase_if(names, [](const std::string& name) {
-    return find_global(name) || name == "loop" || name == "caller" || name == "varargs" || name == "kwargs";
-  });
+  std::set<std::string> names = inputs_of(*program_);
+  std::erase_if(names, [](const std::string& name) { return find_global(name).has_value(); });
   return names;
 }
 

@@ -37,8 +37,8 @@ enum class Kind : std::uint8_t {
   joiner
 };
 
-// What happens where a template writes an undefined value, or makes a text of it, or goes through it; it may always ask
-// whether it is there.
+// What happens where a template writes an undefined value (or, where that fails, a null), makes a text of it, or goes
+// through it; it may always ask whether it is there.
 enum class Undefined { prints_nothing, fails };
 
 // Shared, unchanging after it is made (but for spaces, loops and iterators). `depth` counts values inside values, so
