@@ -59,12 +59,7 @@ Form asked_form(const std::vector<std::string>& names, const std::map<std::strin
                             place.text(), hone::quoted(name), names.empty() ? "none" : list_names(names)))
         .hint(columns_for_asked(names));
   };
-  const auto maybe = [&](const char* known) -> std::string {
-    const auto renamed = columns.find(known);
-    if (renamed == columns.end()) return has(names, known) ? known : "";
-    if (!can_have(names, renamed->second)) missing(renamed->second);
-    return renamed->second;
-  };
+  const auto maybe = field_finder(names, columns, missing);
   Form form;
   take_prompt(form, maybe, place);
   if (form.prompt.empty() && !form.is_conversation()) missing("prompt");

@@ -108,12 +108,7 @@ Form choice_form(const std::vector<std::string>& names, const std::map<std::stri
                             place.text(), hone::quoted(name), names.empty() ? "none" : list_names(names)))
         .hint(columns_for_choices(names));
   };
-  const auto maybe = [&](const char* known) -> std::string {
-    const auto renamed = columns.find(known);
-    if (renamed == columns.end()) return has(names, known) ? known : "";
-    if (!can_have(names, renamed->second)) missing(renamed->second);
-    return renamed->second;
-  };
+  const auto maybe = field_finder(names, columns, missing);
   Form form;
   take_prompt(form, maybe, place);
   form.choices = maybe("choices"), form.answer = maybe("answer");

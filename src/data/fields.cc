@@ -116,7 +116,6 @@ FieldMap::FieldMap(const SourceFile& file)
       records_(file.records),
       problem_type_(file.problem_type) {
   unmet_ = templates_.variables();
-  unmet_.erase("row");
   const std::vector<std::string>& all = known_fields(records_);
   for (auto& [known, field] : columns_) {
     const std::string made = templates_.made_field(known);

@@ -15,6 +15,17 @@ namespace hone::data {
 
 using json = nlohmann::ordered_json;
 
+std::function<std::string(const char* known)> field_finder(const std::vector<std::string>& names,
+                                                           const std::map<std::string, std::string>& columns,
+                                                           std::function<void(const std::string& name)> missing) {
+  return [&names, &columns, missing = std::move(missing)](const char* known) -> std::string {
+    const auto renamed = columns.find(known);
+    if (renamed == columns.end()) return has(names, known) ? known : "";
+    if (!can_have(names, renamed->second)) missing(renamed->second);
+    return renamed->second;
+  };
+}
+
 void take_prompt(Form& form, const std::function<std::string(const char* known)>& find, const Place& place) {
   form.prompt = find("prompt");
   form.messages = find("messages");

@@ -2,13 +2,21 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "data/form.h"
 #include "data/place.h"
 
 namespace hone::data {
+
+// What finds the field that is read as a known one: by what columns say, else by its own name; "": the row has none.
+// missing: throws, of a field that columns name and the row cannot have.
+std::function<std::string(const char* known)> field_finder(const std::vector<std::string>& names,
+                                                           const std::map<std::string, std::string>& columns,
+                                                           std::function<void(const std::string& name)> missing);
 
 // Takes prompt, messages (or conversations) or instruction, and what belongs to conversations. find: the field that is
 // read as a known one; "": the row has none. Throws Error(data) where more than one of them is there.

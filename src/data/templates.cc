@@ -18,6 +18,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
+constexpr const char* kRow = "row";  // all of a record, unless it has a field of that name
+
 template <std::size_t kCount>
 bool is_one_of(const std::array<std::string_view, kCount>& all, const std::string& name) {
   return std::find(all.begin(), all.end(), name) != all.end();
@@ -87,6 +89,7 @@ ColumnTemplates::ColumnTemplates(const std::map<std::string, std::string>& colum
       throw Error(ErrorKind::config,
                   fmt::format("{}: its template reads no field: {}", made->name(), hone::quoted(column)))
           .hint("{{ question }} is the field question, {{ row[\"2\"] }} the one that is called 2");
+    reads_row_ |= variables.erase(kRow) > 0;
     variables_.merge(variables);
     templates_.push_back({known, std::move(made)});
   }
@@ -111,7 +114,7 @@ void ColumnTemplates::fill(json& row, const Place& place) const {
     for (const std::string& name : variables_)
       if (const auto field = row.find(name); field != row.end() && !field->is_null())
         variables.set(name, value_of(*field, name));
-    if (variables_.contains("row") && !row.contains("row")) variables.set("row", value_of(row, "row"));
+    if (reads_row_) variables.set(kRow, value_of(row.contains(kRow) ? row[kRow] : row, kRow));
   } catch (const jinja::Fault& fault) {
     throw Error(ErrorKind::data, place.text() + ": " + fault.message);
   }

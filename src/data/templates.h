@@ -23,8 +23,8 @@ class ColumnTemplates {
   // The field that holds what the template of `known` makes: no file has one of that name. "": it has none.
   std::string made_field(const std::string& known) const;
   std::vector<std::string> made_fields() const;
-  const std::set<std::string>& variables() const { return variables_; }  // the fields that they read
-  bool reads(const std::string& field) const { return variables_.contains(field) || variables_.contains("row"); }
+  const std::set<std::string>& variables() const { return variables_; }  // the fields that they read by name
+  bool reads(const std::string& field) const { return reads_row_ || variables_.contains(field); }
 
   // Adds these fields to the row: texts, but lists and objects for what is read as such, and messages where a text may
   // be messages; there a template ends with `| tojson`. What comes out as nothing is left out. A field that the row
@@ -39,6 +39,7 @@ class ColumnTemplates {
   };
   std::vector<Made> templates_;
   std::set<std::string> variables_;
+  bool reads_row_ = false;  // or all of them
 };
 
 }  // namespace hone::data

@@ -18,8 +18,7 @@ Unmet::Unmet(const std::vector<std::string>& ignore, const std::map<std::string,
   for (const std::string& field : ignore) left_.push_back({field});
   for (const auto& [known, field] : columns)
     if (const ColumnTemplates made(std::map<std::string, std::string>{{known, field}}); !made.empty()) {
-      for (const std::string& read : made.variables())
-        if (read != "row") left_.push_back({read, known});
+      for (const std::string& read : made.variables()) left_.push_back({read, known});
     } else if (is_optional_column(known)) {
       left_.push_back({field, known});
     }

@@ -93,6 +93,8 @@ std::vector<std::string> aligned_ids(const Model& model, const std::filesystem::
   return config_texts(model, source, &tokenizer, {.align_ids = true}).aligned;
 }
 
+namespace {
+
 // A generic class of transformers leaves the types of a pair's tokens out unless told, and the model would then read
 // other texts than it was trained on.
 std::string with_token_types(const std::string& tokenizer_config, const Model& model) {
@@ -108,6 +110,8 @@ std::string with_token_types(const std::string& tokenizer_config, const Model& m
   json["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
   return json.dump(2) + "\n";
 }
+
+}  // namespace
 
 ModelFiles model_files(Model& model, const std::filesystem::path& source, const Tokenizer* tokenizer,
                        const FilesHow& how) {

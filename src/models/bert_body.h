@@ -184,7 +184,7 @@ class BertBase : public Model, public Classifier, public MaskedLm {
  public:
   // pools: whether the encoder has a pooler, as far as no head decides.
   BertBase(const BertConfig& config, const BertShape& shape, const char* prefix, bool pools)
-      : b{config, shape}, prefix_(prefix), body(child<BertBody>(has_head() ? prefix_.c_str() : "", b, pools)) {}
+      : b{config, shape}, prefix_(prefix), body(child<BertBody>(b.shape.has_head() ? prefix_.c_str() : "", b, pools)) {}
 
   Tensor embed(const Batch& batch, Pass& pass) const override { return body.embeddings(batch, pass); }
   std::vector<const Block*> blocks() const override {
@@ -230,7 +230,6 @@ class BertBase : public Model, public Classifier, public MaskedLm {
   }
 
  protected:
-  bool has_head() const { return !b.shape.labels.empty() || b.shape.masked_lm; }
   Weight& words() const { return body.embeddings.word_embeddings.weight; }
   // The token that stands for its document: [CLS], <s>.
   Tensor first_SD(const Output& output, Pass& pass) const {

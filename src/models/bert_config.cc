@@ -30,12 +30,6 @@ void check_memory(const BertConfig& c, Problems& problems) {
 constexpr std::pair<const char*, const char*> kClasses[] = {
     {"bert", "Bert"}, {"roberta", "Roberta"}, {"xlm-roberta", "XLMRoberta"}, {"camembert", "Camembert"}};
 
-bool says_masked_lm(const BertConfig& c) {
-  return c.architectures && std::any_of(c.architectures->begin(), c.architectures->end(), [](const std::string& name) {
-           return name.ends_with("ForMaskedLM") || name == "BertForPreTraining";
-         });
-}
-
 BertShape resolve(const BertConfig& c, Problems& problems) {
   BertShape s;
   const auto only = [&](const char* key, bool holds, const std::string& got, const char* expected) {
@@ -67,8 +61,7 @@ BertShape resolve(const BertConfig& c, Problems& problems) {
                      fmt::format("got {}, expected more than pad_token_id + 1, behind which positions begin",
                                  c.max_position_embeddings));
   }
-  s.labels = read_labels(c, problems);
-  s.masked_lm = s.labels.empty() && says_masked_lm(c) && c.tie_word_embeddings;
+  read_head(c, c.tie_word_embeddings, s, problems);
   return s;
 }
 
@@ -86,10 +79,7 @@ void RobertaConfig::validate(Problems& problems) const {
 BertShape resolve(const BertConfig& c, const HeadRequest& head) {
   Problems problems;
   BertShape s = resolve(c, problems);
-  if (!head.labels.empty()) ask_for(head, s.labels), s.masked_lm = false;
-  if (head.masked_lm) s.masked_lm = true, s.labels = {};
-  problems.require(!head.masked_lm || c.tie_word_embeddings, "tie_word_embeddings",
-                   "got false, expected true: the head for masked tokens uses the table of words");
+  ask_for(head, c.tie_word_embeddings, s, problems);
   problems.raise("the model's configuration");
   return s;
 }
@@ -104,8 +94,7 @@ Node to_hf_config(const BertConfig& c, const BertShape& s, const std::string& dt
   const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   const auto flag = [&](const char* key, bool value) { put(key, config::Values<bool>::write(value)); };
   flag("add_cross_attention", false);
-  const char* kind = !s.labels.empty() ? "ForSequenceClassification" : s.masked_lm ? "ForMaskedLM" : "Model";
-  put("architectures", Node::list({text(s.classes + kind)}));
+  put("architectures", Node::list({text(s.classes + s.class_end())}));
   real("attention_probs_dropout_prob", c.attention_probs_dropout_prob);
   put("bos_token_id", c.bos_token_id.node);
   put("classifier_dropout", c.classifier_dropout ? nn::hf_float(*c.classifier_dropout) : Node());

@@ -9,6 +9,7 @@
 #include "hone/config.h"
 #include "hone/model.h"
 #include "hone/op_options.h"
+#include "models/encoder_head.h"
 #include "models/label_keys.h"
 
 namespace hone::models {
@@ -90,13 +91,11 @@ inline BertConfig as_bert(const RobertaConfig& given) {
 }
 
 // What it means.
-struct BertShape {
+struct BertShape : EncoderHead {
   std::int64_t head_size = 0, no_gradient_id = -1, first_position = 0;
   std::string classes = "Bert";  // how the names of transformers' classes begin
   ops::Activation activation = ops::Activation::gelu;
   double classifier_dropout = 0;
-  HeadLabels labels;  // empty: the model has no classification head
-  bool masked_lm = false;           // it has a head for masked tokens
 };
 BertShape resolve(const BertConfig& config, const HeadRequest& head);  // throws Error(config)
 

@@ -13,6 +13,7 @@
 #include "hone/layers.h"
 #include "hone/registry.h"
 #include "models/check_parameters.h"
+#include "models/encoder_head.h"
 #include "models/first_tokens.h"
 #include "models/label_keys.h"
 #include "models/sort_keys.h"
@@ -72,12 +73,9 @@ struct DistilBertConfig : LabelKeys {
 };
 
 // What it means.
-struct DistilBertShape {
+struct DistilBertShape : EncoderHead {
   std::int64_t head_size = 0, no_gradient_id = -1;
   ops::Activation activation = ops::Activation::gelu;
-  HeadLabels labels;       // empty: the model has no classification head
-  bool masked_lm = false;  // it has a head for masked tokens
-  bool has_head() const { return !labels.empty() || masked_lm; }
 };
 
 DistilBertShape resolve(const DistilBertConfig& c, Problems& problems) {
@@ -91,10 +89,7 @@ DistilBertShape resolve(const DistilBertConfig& c, Problems& problems) {
   s.activation = nn::read_activation(c.activation, "activation", problems);
   const std::vector<std::int32_t> pad = nn::read_token_ids(c.pad_token_id.node, "pad_token_id", c.vocab_size, problems);
   if (!pad.empty()) s.no_gradient_id = pad[0];
-  s.labels = read_labels(c, problems);
-  const bool masks = c.architectures && std::any_of(c.architectures->begin(), c.architectures->end(),
-                                                    [](const auto& name) { return name.ends_with("ForMaskedLM"); });
-  s.masked_lm = s.labels.empty() && masks && c.tie_word_embeddings;
+  read_head(c, c.tie_word_embeddings, s, problems);
   return s;
 }
 
@@ -103,10 +98,7 @@ void DistilBertConfig::validate(Problems& problems) const { resolve(*this, probl
 DistilBertShape resolve(const DistilBertConfig& c, const HeadRequest& head) {
   Problems problems;
   DistilBertShape s = resolve(c, problems);
-  if (!head.labels.empty()) ask_for(head, s.labels), s.masked_lm = false;
-  if (head.masked_lm) s.masked_lm = true, s.labels = {};
-  problems.require(!head.masked_lm || c.tie_word_embeddings, "tie_word_embeddings",
-                   "got false, expected true: the head for masked tokens uses the table of words");
+  ask_for(head, c.tie_word_embeddings, s, problems);
   problems.raise("the model's configuration");
   return s;
 }
@@ -220,8 +212,7 @@ class DistilBert final : public Model, public Classifier, public MaskedLm {
       return std::find(std::begin(kApart), std::end(kApart), entry.first) != std::end(kApart);
     });
     const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
-    const char* kind = classifier_ ? "ForSequenceClassification" : vocab_projector_ ? "ForMaskedLM" : "Model";
-    node.at_or_add("architectures") = Node::list({text(std::string("DistilBert") + kind)});
+    node.at_or_add("architectures") = Node::list({text(std::string("DistilBert") + d.s.class_end())});
     write_labels(d.s.labels, d.c, node);
     for (const auto& [key, id] : {std::pair{"bos_token_id", &d.c.bos_token_id},
                                   {"eos_token_id", &d.c.eos_token_id},

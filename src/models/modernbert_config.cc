@@ -60,11 +60,6 @@ void read_ropes(const ModernBertConfig& c, ModernBertShape& s, Problems& problem
   s.sliding_rope = read(kSlides, c.local_rope_theta, 10000);
 }
 
-bool says_masked_lm(const ModernBertConfig& c) {
-  return c.architectures && std::any_of(c.architectures->begin(), c.architectures->end(),
-                                        [](const std::string& name) { return name.ends_with("ForMaskedLM"); });
-}
-
 ModernBertShape resolve(const ModernBertConfig& c, Problems& problems) {
   ModernBertShape s;
   problems.require(c.hidden_size % c.num_attention_heads == 0, "hidden_size",
@@ -83,8 +78,7 @@ ModernBertShape resolve(const ModernBertConfig& c, Problems& problems) {
   if (s.head_size > 0 && s.head_size % 2 == 0) read_ropes(c, s, problems);
   const std::vector<std::int32_t> pad = nn::read_token_ids(c.pad_token_id.node, "pad_token_id", c.vocab_size, problems);
   if (!pad.empty()) s.no_gradient_id = pad[0];
-  s.labels = read_labels(c, problems);
-  s.masked_lm = s.labels.empty() && says_masked_lm(c) && c.tie_word_embeddings;
+  read_head(c, c.tie_word_embeddings, s, problems);
   return s;
 }
 
@@ -95,10 +89,7 @@ void ModernBertConfig::validate(Problems& problems) const { resolve(*this, probl
 ModernBertShape resolve(const ModernBertConfig& c, const HeadRequest& head) {
   Problems problems;
   ModernBertShape s = resolve(c, problems);
-  if (!head.labels.empty()) ask_for(head, s.labels), s.masked_lm = false;
-  if (head.masked_lm) s.masked_lm = true, s.labels = {};
-  problems.require(!head.masked_lm || c.tie_word_embeddings, "tie_word_embeddings",
-                   "got false, expected true: the head for masked tokens uses the table of words");
+  ask_for(head, c.tie_word_embeddings, s, problems);
   problems.raise("the model's configuration");
   return s;
 }
@@ -113,8 +104,7 @@ Node to_hf_config(const ModernBertConfig& c, const ModernBertShape& s, const std
     return std::find(std::begin(kOld), std::end(kOld), entry.first) != std::end(kOld);
   });
   const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
-  const char* kind = !s.labels.empty() ? "ForSequenceClassification" : s.masked_lm ? "ForMaskedLM" : "Model";
-  node.at_or_add("architectures") = Node::list({text(std::string("ModernBert") + kind)});
+  node.at_or_add("architectures") = Node::list({text(std::string("ModernBert") + s.class_end())});
   write_labels(s.labels, c, node);
   for (const auto& [key, id] : {std::pair{"bos_token_id", &c.bos_token_id},
                                 {"eos_token_id", &c.eos_token_id},

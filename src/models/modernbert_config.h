@@ -9,6 +9,7 @@
 #include "hone/config.h"
 #include "hone/model.h"
 #include "hone/op_options.h"
+#include "models/encoder_head.h"
 #include "models/label_keys.h"
 #include "nn/rope.h"
 
@@ -112,15 +113,12 @@ struct ModernBertConfig : LabelKeys {
 };
 
 // What it means.
-struct ModernBertShape {
+struct ModernBertShape : EncoderHead {
   std::int64_t head_size = 0, no_gradient_id = -1;
   ops::Activation activation = ops::Activation::gelu, head_activation = ops::Activation::gelu;
   std::vector<bool> slides;  // per layer
   std::int64_t window = 0;   // of those that slide, as ops::Mask's
   nn::RopeConfig rope, sliding_rope;
-  HeadLabels labels;       // empty: the model has no classification head
-  bool masked_lm = false;  // it has a head for masked tokens
-  bool has_head() const { return !labels.empty() || masked_lm; }
 };
 ModernBertShape resolve(const ModernBertConfig& config, const HeadRequest& head);  // throws Error(config)
 

@@ -117,8 +117,7 @@ class Resolver {
       stmt.function = std::make_unique<Function>();
     }
     Symbols inner(symbols, *frame);
-    const bool looks = !undeclared(stmt.body, {"loop"}).empty();
-    if (stmt.recursive || looks) stmt.loop = {0, inner.declare("loop").slot};
+    if (stmt.recursive || !undeclared(stmt.body, {"loop"}).empty()) stmt.loop = {0, inner.declare("loop").slot};
     declare_target(inner, *stmt.target);
     visit(inner, stmt.body);
     if (stmt.test) resolve_loop_test(stmt, symbols);
