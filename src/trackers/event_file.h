@@ -13,8 +13,6 @@ namespace hone::trackers {
 // What the name of each begins with. TensorBoard reads those of a folder in the order of their names.
 inline constexpr std::string_view kEventFile = "events.out.tfevents.";
 
-std::uint32_t crc32c(std::string_view bytes);
-
 struct EventPlace {
   double wall = 0;  // seconds since 1970
   std::int64_t step = 0;

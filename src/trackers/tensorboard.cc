@@ -20,6 +20,7 @@
 #include "hone/tracker.h"
 #include "io/file_name.h"
 #include "trackers/event_file.h"
+#include "trackers/tags.h"
 
 namespace hone::trackers {
 namespace {
@@ -27,12 +28,6 @@ namespace {
 constexpr std::uint64_t kMaxEventFile = std::uint64_t{1} << 34;
 constexpr std::int64_t kLastSecond = 9'999'999'999;  // of ten digits
 constexpr const char* kConfigTag = "config";
-
-// As Hugging Face's Trainer names them.
-std::string tag_of(const std::string& name) {
-  const bool evaluated = name.starts_with("eval_") || name.starts_with("test_");
-  return evaluated ? name.substr(0, 4) + "/" + name.substr(5) : "train/" + name;
-}
 
 // TensorBoard reads texts as Markdown, in which indented lines are shown as they are.
 std::string as_code(const std::string& text) {

@@ -480,6 +480,13 @@ trackers | r.yaml | --trackers=[csv]
 trackers.csv.file | r.yaml --trackers=[csv] | --trackers.0.file=x.csv
 trackers.tensorboard.folder | r.yaml --trackers=[tensorboard] | --trackers.0.folder=tb
 trackers.terminal.plain_every_s | r.yaml --trackers=[terminal] | --trackers.0.plain_every_s=0
+trackers.wandb.project | what W&B is told of the run: tests/trackers/wandb_test.cc |
+trackers.wandb.entity | likewise |
+trackers.wandb.name | likewise |
+trackers.wandb.group | likewise |
+trackers.wandb.notes | likewise |
+trackers.wandb.id | likewise |
+trackers.wandb.tags | likewise |
 run.folder | r.yaml | --run.folder=elsewhere
 run.name | r.yaml | --run.name=n
 run.seed | r.yaml | --run.seed=2

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "harness/files.h"
+#include "trackers/checksum.h"
 
 namespace hone::trackers {
 namespace {
