@@ -48,7 +48,8 @@ TYPE = None  # of the model, in place of the case's
 TYPES = {"llama": ("Llama", {}), "qwen2": ("Qwen2", {}), "qwen3_moe": ("Qwen3Moe", {}), "gemma": ("Gemma", {}),
          "gemma2": ("Gemma2", {}), "gemma3_text": ("Gemma3", {"query_pre_attn_scalar": 64}), "granite": ("Granite", {}),
          "smollm3": ("SmolLM3", {}), "olmo2": ("Olmo2", {}), "olmo3": ("Olmo3", {}), "phi3": ("Phi3", {}),
-         "mixtral": ("Mixtral", {}), "xlstm": ("xLSTM", {}),
+         "mixtral": ("Mixtral", {}), "xlstm": ("xLSTM", {}), "glm": ("Glm", {}), "glm4": ("Glm4", {}),
+         "gpt_oss": ("GptOss", {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 128}),
          "qwen3_5_text": ("Qwen3_5", {"head_dim": 64, "linear_key_head_dim": 64, "linear_value_head_dim": 64,
                                       "linear_num_key_heads": 8, "linear_num_value_heads": 8})}
 

@@ -49,6 +49,9 @@ struct AttentionOptions {
   // is a function of the seed, the query head and the places of query and key among the tokens.
   double dropout = 0;
   std::uint64_t seed = 0;
+  // One more score of each query head, [H], that takes its share of the weights and gives nothing for it, as in
+  // gpt-oss; null: none.
+  const at::Tensor* sinks = nullptr;
 };
 
 struct CrossEntropyOptions {

@@ -15,6 +15,7 @@
 #include "hub/adapter_config.h"
 #include "hub/copy_weights.h"
 #include "hub/model_tensors.h"
+#include "hub/mxfp4.h"
 #include "hub/quantized_files.h"
 #include "hub/save.h"
 #include "hub/tensor_names.h"
@@ -108,7 +109,7 @@ ToQuantize to_quantize(const fs::path& folder, const Quantization& how) {
     if (how.skip.empty() && how.double_quant) return {};
     throw Error(ErrorKind::usage, "--quantization.skip, .double-quant: only with nf4, fp4 or int8");
   }
-  if (hub::holds_quantized(folder))
+  if (hub::holds_quantized(folder) || hub::holds_mxfp4(folder))
     throw Error(ErrorKind::config, folder.string() + ": its weights are quantized already")
         .hint("--quantization none makes a folder of what they stand for, which can then be quantized in another way");
   const std::string file = (folder / "config.json").string();
@@ -176,7 +177,7 @@ Written add_copied(io::FolderCommit& commit, const ExportSource& source, const E
   const hub::CopiedWeights copied = hub::copy_weights(commit, source.folder, copy);
   change(texts, "config.json", [&](ordered_json& json) {
     if (type) json.erase("torch_dtype"), json["dtype"] = hf_name(*type);
-    if (copy.in_full) json.erase("quantization_config");
+    if (copied.held.empty()) json.erase("quantization_config");
     if (!copy.quantize.empty()) json["quantization_config"] = quantization_config(quantized, how.quantization, json);
   });
   if (!flags.base_model.empty())

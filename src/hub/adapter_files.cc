@@ -59,7 +59,7 @@ std::vector<std::string> short_names(Model& model, const std::vector<std::string
   std::set<std::string> others;
   model.each_weight([&](const std::string& name, Weight& weight) {
     constexpr std::string_view kWeight = ".weight";
-    if (!name.ends_with(kWeight) || weight.use_as() == WeightUse::other) return;
+    if (!name.ends_with(kWeight) || !nn::can_have_adapter(weight)) return;
     const std::string module = name.substr(0, name.size() - kWeight.size());
     if (!chosen.contains(module)) others.insert(last_part(module));
   });

@@ -95,11 +95,12 @@ void check_quantization(const Node& value, Problems& problems) {
   if (value.is_null()) return;
   const Node* method = value.is_map() ? value.find("quant_method") : nullptr;
   const bool old = value.is_map() && !method && (value.find("load_in_4bit") || value.find("load_in_8bit"));
-  if (old || (method && method->kind() == Node::Kind::scalar && method->text() == "bitsandbytes")) return;
+  const std::string name = method && method->kind() == Node::Kind::scalar ? method->text() : "an unknown method";
+  if (old || name == "bitsandbytes" || name == "mxfp4") return;
   problems.add("quantization_config",
                fmt::format("quantized by {}; expected a model in fp32, bf16 or fp16, which model.quantization makes "
-                           "smaller, or one of bitsandbytes",
-                           method && method->kind() == Node::Kind::scalar ? method->text() : "an unknown method"),
+                           "smaller, or one of bitsandbytes or in MXFP4",
+                           name),
                "", value.mark());
 }
 

@@ -10,6 +10,7 @@
 #include "hub/adapter_config.h"
 #include "hub/cast.h"
 #include "hub/memory.h"
+#include "hub/mxfp4.h"
 #include "hub/quantized_files.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
@@ -57,6 +58,23 @@ class Copier {
     add({name, safetensors_name(type), shape}, /*meaning=*/false);
     full_[name] = [&files, name, shape, type] { return ops::dequantize(*files.read(name, shape), type); };
     copied.parameters += c10::multiply_integers(shape);
+  }
+
+  void add_in_full(const Mxfp4& packed, at::ScalarType type) {
+    const TensorInfo& tensor = *packed.whole().tensor;
+    add({tensor.name, safetensors_name(type), tensor.shape}, /*meaning=*/false);
+    full_[tensor.name] = [&packed, &tensor, type] {
+      const std::string where = fmt::format("{}: {}", packed.blocks().file->path().string(), tensor.name);
+      return cast_weight(packed.read(type == at::kHalf ? at::kBFloat16 : type), type, where);
+    };
+    copied.parameters += c10::multiply_integers(tensor.shape);
+  }
+
+  void add_held(const Mxfp4& packed) {
+    for (const SafetensorsSet::Place& half : {packed.blocks(), packed.scales()})
+      add(*half.file, *half.tensor, /*meaning=*/true);
+    copied.held.insert("mxfp4");
+    copied.parameters += c10::multiply_integers(packed.whole().tensor->shape);
   }
 
   void add_held(const Safetensors& file, const TensorInfo& tensor, QuantizedAs as, std::int64_t parameters) {
@@ -110,9 +128,21 @@ class Copier {
   Tensor held_;
 };
 
-void add_all(Copier& copier, const SafetensorsSet& files, const QuantizedFiles& quantized, const CopyWeights& how,
+// Where a type is asked for they become of it, too. Returns the other tensors.
+Places add_packed(Copier& copier, const std::map<std::string, Mxfp4>& packed, const CopyWeights& how, Places places) {
+  for (const auto& [name, weight] : packed) {
+    if (how.in_full || how.type)
+      copier.add_in_full(weight, how.type.value_or(at::kBFloat16));
+    else
+      copier.add_held(weight);
+    places.erase(weight.blocks().tensor->name), places.erase(weight.scales().tensor->name);
+  }
+  return places;
+}
+
+void add_all(Copier& copier, const Places& places, const QuantizedFiles& quantized, const CopyWeights& how,
              at::ScalarType full) {
-  for (const auto& [name, place] : files.tensors()) {
+  for (const auto& [name, place] : places) {
     const auto as = quantized.as(name);
     const bool meaning = !quantized.weights().contains(name);
     if (how.in_full && meaning) continue;
@@ -140,8 +170,10 @@ CopiedWeights copy_weights(io::FolderCommit& commit, const std::filesystem::path
     return copier.copied;
   }
   const SafetensorsSet files(folder);
-  const QuantizedFiles quantized(files.tensors());
-  add_all(copier, files, quantized, how, type_of(stored_precision(folder)));
+  const std::map<std::string, Mxfp4> packed = find_mxfp4(files.tensors());
+  const Places places = add_packed(copier, packed, how, files.tensors());
+  const QuantizedFiles quantized(places);
+  add_all(copier, places, quantized, how, type_of(stored_precision(folder)));
   io::ModelSave save;
   save.tensors = copier.specs;
   save.max_shard_bytes = how.max_shard_bytes;

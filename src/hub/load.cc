@@ -121,6 +121,10 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
       ++(weight.held_as().type == QuantType::none ? unpacked : anew);
       return fill(weight, weight.part_of(ops::dequantize(*read, type)), name);
     }
+    if (const hub::Mxfp4* packed = tensors.packed(own)) {
+      ++unpacked;
+      return fill(weight, packed->read(weight, type), name);
+    }
     const bool frozen = !weight.trainable() && !weight.is_buffer();
     const Tensor read = read_tensor(name, place, weight, frozen ? std::optional(type) : std::nullopt);
     if (read.scalar_type() != type) ++cast[{place.tensor->dtype, type}];

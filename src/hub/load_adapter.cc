@@ -302,7 +302,7 @@ class Loading {
     const Weight& weight = file_.weight_of(module, module + ".lora_A");
     if (!parts.a.defined() || !parts.b.defined())
       fail(module, fmt::format("lora_{} is missing", parts.a.defined() ? "B" : "A"));
-    if (weight.use_as() == WeightUse::other) fail(module, "no adapter can sit there");
+    if (!nn::can_have_adapter(weight)) fail(module, "no adapter can sit there");
     const auto [outputs, inputs] = nn::Lora::sides_of(weight);
     file_.check_shape(module + ".lora_A", parts.a, {parts.a.size(0), inputs});
     file_.check_shape(module + ".lora_B", parts.b, {outputs, parts.a.size(0)});

@@ -26,7 +26,21 @@ ModelTensors::ModelTensors(const std::filesystem::path& folder) : files_(folder)
     return std::any_of(places_.begin(), places_.end(), [&](const auto& p) { return p.first.starts_with(prefix); });
   });
   if (body != kBodies.end()) take_half(*body);
+  join_packed();
   split_experts();
+}
+
+const Mxfp4* ModelTensors::packed(const std::string& name) const {
+  const auto found = packed_.find(name);
+  return found == packed_.end() ? nullptr : &found->second;
+}
+
+void ModelTensors::join_packed() {
+  packed_ = find_mxfp4(places_);
+  for (const auto& [name, weight] : packed_) {
+    places_.erase(name + "_blocks"), places_.erase(name + "_scales");
+    places_.emplace(name, weight.whole());
+  }
 }
 
 void ModelTensors::take_half(std::string_view prefix) {
@@ -46,7 +60,8 @@ void ModelTensors::split_experts() {
   for (auto place = places_.begin(); place != places_.end();) {
     const std::string& name = place->first;
     const bool of_both = name.ends_with(kGateAndUp), joined = of_both || name.ends_with(kDown);
-    if (!joined || place->second.tensor->shape.size() != 3) {
+    const bool stays = packed_.contains(name) || places_.contains(name + "_bias");
+    if (!joined || place->second.tensor->shape.size() != 3 || stays) {
       ++place;
       continue;
     }

@@ -10,15 +10,19 @@
 //   X.experts.gate_up_proj [E, 2 I, D]   X.experts.<e>.gate_proj.weight, X.experts.<e>.up_proj.weight
 //   X.experts.down_proj    [E, D, I]     X.experts.<e>.down_proj.weight
 //
+// Those that have biases beside them stay one, as gpt-oss has them. What two tensors hold in MXFP4 is told as one.
+//
 // Letters: E experts, I inner, D hidden.
 #pragma once
 
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "hub/mxfp4.h"
 #include "hub/places.h"
 
 namespace hone::hub {
@@ -27,15 +31,18 @@ class ModelTensors {
  public:
   explicit ModelTensors(const std::filesystem::path& folder);  // throws Error(checkpoint)
   const Places& all() const { return places_; }
+  const Mxfp4* packed(const std::string& name) const;  // what reads one of them; nullptr: its file does
   const std::vector<std::string>& left_out() const { return left_out_; }  // of no texts' half
 
  private:
   void take_half(std::string_view prefix);
+  void join_packed();
   void split_experts();
   void split(const std::string& stem, const SafetensorsSet::Place& place, const std::vector<const char*>& weights,
              Places& into);
   SafetensorsSet files_;
   Places places_;
+  std::map<std::string, Mxfp4> packed_;
   std::deque<TensorInfo> parts_;
   std::vector<std::string> left_out_;
 };

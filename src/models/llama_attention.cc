@@ -9,10 +9,13 @@
 namespace hone::models {
 namespace {
 
-// The first values of each head alone, as many as there are angles for twice.
-Tensor partly_rotated(const Tensor& x_NHK, std::int64_t size, const ops::RopeTable& table) {
-  const Tensor turned = ops::rope(x_NHK.narrow(-1, 0, size).contiguous(), table);
-  return at::cat({turned, x_NHK.narrow(-1, size, x_NHK.size(-1) - size)}, -1);
+// The first values of each head alone, as many as there are angles for twice. Neighbours that are turned together come
+// to stand as far apart as ops::rope has them, and stay there: scores of queries and keys are the same.
+Tensor partly_rotated(const Tensor& x_NHK, std::int64_t size, bool neighbours, const ops::RopeTable& table) {
+  const Tensor part = x_NHK.narrow(-1, 0, size);
+  const Tensor turned =
+      ops::rope(neighbours ? part.unflatten(-1, {size / 2, 2}).mT().flatten(-2) : part.contiguous(), table);
+  return size == x_NHK.size(-1) ? turned : at::cat({turned, x_NHK.narrow(-1, size, x_NHK.size(-1) - size)}, -1);
 }
 
 }  // namespace
@@ -35,20 +38,25 @@ bool LlamaRopes::depend_on_length() const {
   return depends(rope_) || (sliding_ && depends(*sliding_));
 }
 
-Tensor LayerAttention::operator()(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass) const {
+Tensor LayerAttention::operator()(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass,
+                                  const Tensor* sinks_H) const {
   const ops::AttentionOptions options{.scale = s.attention_scale,
                                       .mask = ops::Mask::causal(window_),
                                       .soft_cap = s.attention_soft_cap,
-                                      .dropout = s.attention_dropout};
+                                      .dropout = s.attention_dropout,
+                                      .sinks = sinks_H};
   if (!rope_) return nn::attend(q_NHK, k_NGK, v_NGK, pass, options);
   const ops::RopeTable& table = pass.plan().rope(*rope_, q_NHK);
   const std::int64_t size = rope_->head_size();
-  if (size == s.head_size) return nn::attend_rotated(q_NHK, k_NGK, v_NGK, table, pass, options);
-  return nn::attend(partly_rotated(q_NHK, size, table), partly_rotated(k_NGK, size, table), v_NGK, pass, options);
+  if (size == s.head_size && !s.rotates_neighbours)
+    return nn::attend_rotated(q_NHK, k_NGK, v_NGK, table, pass, options);
+  const auto turned = [&](const Tensor& x) { return partly_rotated(x, size, s.rotates_neighbours, table); };
+  return nn::attend(turned(q_NHK), turned(k_NGK), v_NGK, pass, options);
 }
 
 LlamaAttention::LlamaAttention(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer)
     : s(shape), attend_(shape, ropes, layer) {
+  if (s.sinks) sinks = &parameter("sinks", {s.heads}, {.std = s.std});
   if (s.qk_norm == QkNorm::none) return;
   const auto width = [&](std::int64_t heads) { return s.qk_norm == QkNorm::head ? s.head_size : heads * s.head_size; };
   q_norm = &child<nn::RmsNorm>("q_norm", width(s.heads), s.norm());
@@ -66,7 +74,8 @@ Tensor LlamaAttention::operator()(const nn::Input& x_1ND, Pass& pass) const {
   Tensor q_NHK = heads(qkv[0], s.heads), k_NGK = heads(qkv[1], s.kv_heads);
   const Tensor v_NGK = heads(qkv[2], s.kv_heads);
   if (s.qk_norm == QkNorm::head) q_NHK = (*q_norm)(q_NHK), k_NGK = (*k_norm)(k_NGK);
-  return o_proj(attend_(q_NHK, k_NGK, v_NGK, pass).flatten(1).unsqueeze(0), pass);
+  const Tensor* sinks_H = sinks ? &sinks->use() : nullptr;
+  return o_proj(attend_(q_NHK, k_NGK, v_NGK, pass, sinks_H).flatten(1).unsqueeze(0), pass);
 }
 
 void LlamaAttention::describe(nn::PreNormLayer& layer, const Pass& pass) const {

@@ -29,7 +29,9 @@ class LayerAttention {
  public:
   LayerAttention(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer)
       : s(shape), rope_(ropes.of(layer)), window_(shape.windows[layer]) {}
-  Tensor operator()(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass) const;
+  // sinks_H: as AttentionOptions has them; null: none.
+  Tensor operator()(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass,
+                    const Tensor* sinks_H = nullptr) const;
   const nn::Rope* rope() const { return rope_; }
   std::int64_t window() const { return window_; }
 
@@ -54,6 +56,7 @@ class LlamaAttention final : public Module {
   nn::Linear& v_proj = projection("v_proj", s.hidden, s.kv_heads* s.head_size, s.qkv_bias);
   nn::Linear& o_proj = projection("o_proj", s.heads* s.head_size, s.hidden, s.output_bias);
   nn::RmsNorm *q_norm = nullptr, *k_norm = nullptr;
+  Weight* sinks = nullptr;
 };
 
 }  // namespace hone::models

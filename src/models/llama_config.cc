@@ -131,9 +131,18 @@ void read_rest(const LlamaConfig& c, const Family& family, LlamaShape& s, Proble
 
 constexpr const char *kFull = "full_attention", *kSliding = "sliding_attention";
 
+}  // namespace
+
+bool has_rope_scaling(const LlamaConfig& c) {
+  const Node& scaling = c.rope_scaling.node;
+  return !scaling.is_null() && !(scaling.is_map() && scaling.entries().empty());
+}
+
+namespace {
+
 nn::RopeSource rope_source(const LlamaConfig& c, const Family& family, const LlamaShape& s) {
   return {.parameters = c.rope_parameters.node.is_null() ? nullptr : &c.rope_parameters.node,
-          .scaling = c.rope_scaling.node.is_null() ? nullptr : &c.rope_scaling.node,
+          .scaling = has_rope_scaling(c) ? &c.rope_scaling.node : nullptr,
           .theta = c.rope_theta,
           .partial_rotary_factor = c.partial_rotary_factor,
           .default_theta = family.theta,

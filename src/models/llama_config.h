@@ -74,7 +74,7 @@ struct LlamaConfig : LabelKeys {
             field("rope_theta", &C::rope_theta, "Base of the rotary frequencies; default 10000, or the family's.",
                   {.low = 1, .high = 1e15}),
             field("partial_rotary_factor", &C::partial_rotary_factor,
-                  "Share of a head that is rotated (phi3, qwen3_next, qwen3_5_text)."),
+                  "Share of a head that is rotated (phi3, glm, qwen3_next, qwen3_5_text)."),
             field("original_max_position_embeddings", &C::original_max_position_embeddings,
                   "Length before rotary scaling; wins over the one in rope_parameters.", size),
             field("sliding_window", &C::sliding_window,
@@ -108,6 +108,7 @@ struct LlamaShape {
   ops::RmsFactor factor = ops::RmsFactor::weight;  // of the norms
   bool tied = false, qkv_bias = false, output_bias = false, mlp_bias = false;
   QkNorm qk_norm = QkNorm::none;
+  bool sinks = false;  // of each query head, in attention
   std::int64_t no_gradient_id = -1;
   double attention_scale = 1, attention_soft_cap = 0, logit_soft_cap = 0, embedding_scale = 1;
   double residual_scale = 1, hidden_scale = 1;  // of what is added, and of what the head reads
@@ -115,6 +116,7 @@ struct LlamaShape {
   nn::RopeConfig rope;
   std::optional<nn::RopeConfig> sliding_rope;  // of the layers that slide, where they have another
   std::vector<bool> unrotated;                 // per layer; empty: all are rotated
+  bool rotates_neighbours = false;             // values 2i and 2i + 1 of a head, not i and i + half
   HeadLabels labels;  // of a classification head, which is there instead of the language model's
 
   ops::RmsNormForm norm() const { return {eps, factor}; }
@@ -137,6 +139,9 @@ auto shape_of(const C& config, const HeadRequest& head) {
   warn_ignored(config);
   return shape;
 }
+
+// Whether there is anything in rope_scaling: an empty section is none, in transformers as here.
+bool has_rope_scaling(const LlamaConfig& config);
 
 // Whether a key that may be null is absent.
 bool is_default(const config::Open& open);

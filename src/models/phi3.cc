@@ -1,13 +1,13 @@
 // Phi-3 (Abdin et al., 2024, arXiv:2404.14219) and Phi-4: Llama whose products of one input are one weight, and which
 // may rotate a part of each head.
 //
-// Letters in tensor names: N tokens, D hidden, I inner, H query heads, G key/value heads, K head size.
+// Letters in tensor names: N tokens, D hidden, H query heads, G key/value heads, K head size.
 #include <ATen/ATen.h>
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
+#include "models/joined_mlp.h"
 #include "models/llama_model.h"
-#include "ops/gated.h"
 
 namespace hone::models {
 namespace {
@@ -90,21 +90,6 @@ class Phi3Attention final : public Module {
   nn::Linear& o_proj = child<nn::Linear>("o_proj", s.heads* s.head_size, s.hidden, nn::Linear::Options{.std = s.std});
 };
 
-class Phi3Mlp final : public Module {
- public:
-  explicit Phi3Mlp(const Phi3Shape& shape) : s(shape) {}
-  Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
-    const auto both = nn::linears(x_1ND, {&gate_up_proj}, pass)[0].chunk(2, -1);
-    return down_proj(ops::gated(both[0].contiguous(), both[1].contiguous(), s.activation), pass);
-  }
-
- private:
-  const Phi3Shape& s;
-  nn::Linear& gate_up_proj =
-      child<nn::Linear>("gate_up_proj", s.hidden, 2 * s.inner, nn::Linear::Options{.std = s.std});
-  nn::Linear& down_proj = child<nn::Linear>("down_proj", s.inner, s.hidden, nn::Linear::Options{.std = s.std});
-};
-
 class Phi3Block final : public nn::ResidualBlock {
  public:
   Phi3Block(const Phi3Shape& shape, const LlamaRopes& ropes, std::int64_t layer)
@@ -118,7 +103,7 @@ class Phi3Block final : public nn::ResidualBlock {
  private:
   const Phi3Shape& s;
   Phi3Attention& self_attn;
-  Phi3Mlp& mlp = child<Phi3Mlp>("mlp", s);
+  JoinedMlp& mlp = child<JoinedMlp>("mlp", s);
   nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
   nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
 };

@@ -76,7 +76,7 @@ Tensor RoutedMlp::run_routed(const Tensor& x_ND, Pass& pass) const {
   const ops::Choice choice =
       ops::choose_experts(logits_NE, {options_.per_token, options_.normalise}, /*with_sum=*/pass.training);
   const ops::Routing routing = ops::route(choice.expert_NK, options_.experts);
-  if (pass.training) measure(pass, choice.probability_E, routing.slots, x_ND.size(0));
+  if (pass.training) measure_routing(pass, choice.probability_E, routing.slots, x_ND.size(0), options_.per_token);
   if (!pass.adapter.empty() && experts_.has_adapters()) return run_each(x_ND, choice.weight_NK, routing, pass);
   std::vector<ops::GatedMlpWeights> weights;
   for (const GatedMlp* expert : experts_.all) weights.push_back(expert->weights());
@@ -90,10 +90,10 @@ Tensor RoutedMlp::run_each(const Tensor& x_ND, const Tensor& weight_NK, const op
                      [&](std::size_t expert, const Tensor& x_SD) { return (*experts_.all[expert])(x_SD, pass); });
 }
 
-void RoutedMlp::measure(Pass& pass, const Tensor& probability_E, const ops::RowGroups& slots_of_each,
-                        std::int64_t token_count) const {
+void measure_routing(Pass& pass, const Tensor& probability_E, const ops::RowGroups& slots_of_each,
+                     std::int64_t token_count, std::int64_t per_token) {
   const auto tokens = static_cast<double>(token_count);
-  const double slots = tokens * static_cast<double>(options_.per_token);
+  const double slots = tokens * static_cast<double>(per_token);
   if (tokens == 0) return;
   const std::vector<std::int64_t>& counts = slots_of_each.known_counts();
   Tensor counts_E;
@@ -101,7 +101,7 @@ void RoutedMlp::measure(Pass& pass, const Tensor& probability_E, const ops::RowG
     const Spread spread = spread_of(counts, slots);
     pass.measure("router/imbalance", spread.imbalance * tokens, tokens);
     pass.measure("router/entropy", spread.entropy * tokens, tokens);
-    counts_E = host::tensor_of(counts, {options_.experts});  // stays on the host, where it is known
+    counts_E = host::tensor_of(counts, {std::ssize(counts)});  // stays on the host, where it is known
   } else {
     counts_E = slots_of_each.counts();
     const Tensor spread = ops::measure_spread(slots_of_each.begin(), tokens);
@@ -114,7 +114,7 @@ void RoutedMlp::measure(Pass& pass, const Tensor& probability_E, const ops::RowG
 }
 
 bool is_router(std::string_view module) {
-  return module.ends_with(".mlp.gate") || module.ends_with(".block_sparse_moe.gate");
+  return module.ends_with(".mlp.gate") || module.ends_with(".mlp.router") || module.ends_with(".block_sparse_moe.gate");
 }
 
 void balance(Pass& pass, std::int64_t per_token, double coefficient) {

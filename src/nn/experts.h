@@ -38,8 +38,6 @@ class RoutedMlp final : public Module {
   };
   Tensor run_routed(const Tensor& x_ND, Pass& pass) const;
   Tensor run_each(const Tensor& x_ND, const Tensor& weight_NK, const ops::Routing& routing, const Pass& pass) const;
-  void measure(Pass& pass, const Tensor& probability_E, const ops::RowGroups& slots_of_each,
-               std::int64_t tokens) const;
 
   Options options_;
   Experts& experts_;
@@ -47,6 +45,11 @@ class RoutedMlp final : public Module {
   GatedMlp* shared_expert_ = nullptr;  // null: none
   Linear* shared_expert_gate_ = nullptr;
 };
+
+// What balance() reads, and what is logged of a layer, as RoutedMlp says, into the pass. slots: of each expert, of
+// `tokens` tokens with `per_token` experts each.
+void measure_routing(Pass& pass, const Tensor& probability_E, const ops::RowGroups& slots, std::int64_t tokens,
+                     std::int64_t per_token);
 
 // Whether a module of this name chooses among experts.
 bool is_router(std::string_view module);

@@ -19,6 +19,10 @@ at::ScalarType wide(const Tensor& x) { return at::toOpMathType(x.scalar_type());
 
 }  // namespace
 
+bool can_have_adapter(const Weight& weight) {
+  return weight.use_as() != WeightUse::other && weight.use_as() != WeightUse::stack;
+}
+
 Lora::Lora(const Weight& weight, const Options& options, const Weight* bias, std::string place, Lora* shared_a)
     : weight_(weight), bias_(bias), place_(std::move(place)), options_(options), owns_a_(shared_a == nullptr) {
   const auto [outputs, inputs] = sides_of(weight);
@@ -31,7 +35,7 @@ Lora::Lora(const Weight& weight, const Options& options, const Weight* bias, std
 }
 
 std::pair<std::int64_t, std::int64_t> Lora::sides_of(const Weight& weight) {
-  HONE_ASSERT(weight.shape().size() == 2 && weight.use_as() != WeightUse::other);
+  HONE_ASSERT(weight.shape().size() == 2 && can_have_adapter(weight));
   const bool rows_out = weight.use_as() == WeightUse::product;
   return {weight.shape()[rows_out ? 0 : 1], weight.shape()[rows_out ? 1 : 0]};
 }

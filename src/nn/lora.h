@@ -14,6 +14,8 @@
 
 namespace hone::nn {
 
+bool can_have_adapter(const Weight& weight);  // as its layer uses it
+
 // What x W^T + b becomes: + scale * B (A dropout(x)). With DoRA each output is then scaled to a learnt magnitude.
 class Lora final : public Adapter {
  public:
@@ -22,7 +24,7 @@ class Lora final : public Adapter {
     double scale = 1, dropout = 0;
     bool magnitude = false;  // DoRA
   };
-  // REQUIRES: the weight has two dimensions and says how it is used. bias: what is added to its product; null: none.
+  // REQUIRES: can_have_adapter(weight). bias: what is added to its product; null: none.
   // shared_a: the adapter of another weight with the same inputs whose A this one uses, too; null: it has its own.
   // place: tells its dropout from that of others in the same block.
   Lora(const Weight& weight, const Options& options, const Weight* bias, std::string place, Lora* shared_a = nullptr);

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "hone/layers.h"
 #include "nn/experts.h"
+#include "nn/lora.h"
 
 namespace hone::nn {
 namespace {
@@ -29,8 +30,6 @@ bool matches(const std::string& module, const std::string& entry) {
 bool matches_any(const std::string& module, const std::vector<std::string>& entries) {
   return std::any_of(entries.begin(), entries.end(), [&](const auto& entry) { return matches(module, entry); });
 }
-
-bool can_have_adapter(const Weight& weight) { return weight.use_as() != WeightUse::other; }
 
 // A router, or one of many experts.
 bool is_of_experts(const std::string& module) {
@@ -95,11 +94,14 @@ void refuse_tied_table(const Model& model, const NamedWeight& one) {
 }  // namespace
 
 void refuse_unnamed(const std::string& module, const std::string& option) {
-  if (module.find(".block_sparse_moe.") == std::string::npos) return;
-  throw Error(ErrorKind::config,
-              fmt::format("adapter.{}: {}: not for Mixtral's routers and experts, which transformers "
-                          "5 has under other names, so PEFT could not read the file",
-                          option, module))
+  const bool mixtral = module.find(".block_sparse_moe.") != std::string::npos;
+  const bool gpt_oss = option == "targets" && module.ends_with(".mlp.router");  // whole it may be trained
+  if (!mixtral && !gpt_oss) return;
+  const char* why = mixtral ? "not for Mixtral's routers and experts, which transformers 5 has under other names, so "
+                              "PEFT could not read the file"
+                            : "not for gpt-oss's routers, which are no linear layers for PEFT, so that it could not "
+                              "read the file";
+  throw Error(ErrorKind::config, fmt::format("adapter.{}: {}: {}", option, module, why))
       .hint("name weights of the attention: q_proj, k_proj, v_proj, o_proj");
 }
 

@@ -8,12 +8,15 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
+
 #include "base/sections.h"
 #include "hone/error.h"
 #include "ops/backend.h"
 #include "ops/dropout_words.h"
 #include "ops/kept_documents.h"
 #include "ops/rope.h"
+#include "ops/row_products.h"
 
 namespace hone::ops {
 namespace reference {
@@ -27,6 +30,17 @@ at::Tensor visible(std::int64_t queries, std::int64_t keys, const Mask& mask, at
 
 namespace {
 
+// softmax over the last of four dimensions, of which those from `heads_at` on are groups and the query heads of each.
+at::Tensor shares(const at::Tensor& scores, const AttentionOptions& options, std::int64_t heads_at = 0) {
+  if (!options.sinks) return scores.softmax(-1);
+  std::vector<std::int64_t> sizes(4, 1);
+  sizes[heads_at] = scores.size(heads_at), sizes[heads_at + 1] = scores.size(heads_at + 1);
+  std::vector<std::int64_t> all = scores.sizes().vec();
+  all.back() = 1;
+  const at::Tensor sinks = options.sinks->to(scores.scalar_type()).view(sizes).expand(all);
+  return at::cat({scores, sinks}, -1).softmax(-1).narrow(-1, 0, scores.size(-1));
+}
+
 // kept_HNL: which weights dropout keeps; undefined: all.
 at::Tensor attend(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                   const AttentionOptions& options, const at::Tensor& kept_HNL) {
@@ -36,8 +50,7 @@ at::Tensor attend(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
   at::Tensor scores = at::matmul(q, k_GLK.unsqueeze(1).transpose(-1, -2)).to(wide) * options.scale;
   if (options.soft_cap > 0) scores = (scores / options.soft_cap).tanh() * options.soft_cap;
   const at::Tensor seen = visible(queries, keys, options.mask, q.device());
-  scores = scores.masked_fill(seen.logical_not(), -INFINITY);
-  at::Tensor weights = scores.softmax(-1);
+  at::Tensor weights = shares(scores.masked_fill(seen.logical_not(), -INFINITY), options);
   if (kept_HNL.defined()) weights = weights * kept_HNL.unflatten(0, {groups, -1}) / (1 - options.dropout);
   const at::Tensor y = at::matmul(weights.to(q_NHK.scalar_type()), v_GLK.unsqueeze(1));
   return y.permute({2, 0, 1, 3}).flatten(1, 2);
@@ -97,13 +110,28 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
   const at::Tensor q_RGHK = q_RHK.unflatten(1, {groups, -1}), v = v_RGCK.masked_fill(hidden_R1C1, 0);
   at::Tensor scores = at::matmul(q_RGHK, k_RGCK.mT()).to(wide) * options.scale;
   if (options.soft_cap > 0) scores = (scores / options.soft_cap).tanh() * options.soft_cap;
-  const at::Tensor weights = scores.masked_fill(hidden_R11C, -INFINITY).softmax(-1);
+  const at::Tensor weights = shares(scores.masked_fill(hidden_R11C, -INFINITY), options, /*heads_at=*/1);
   return at::matmul(weights.to(q_RHK.scalar_type()), v).flatten(1, 2);
 }
 
 }  // namespace reference
 
+// A sink adds to what all weights are divided by, and to nothing else.
+void add_sinks(Attended& made, const at::Tensor& sinks_H) {
+  const at::Tensor lse_HN = at::logaddexp(made.lse_HN, sinks_H.detach().to(made.lse_HN.scalar_type()).unsqueeze(1));
+  made.y_NHK.mul_((made.lse_HN - lse_HN).exp_().t().unsqueeze(-1));
+  made.lse_HN = lse_HN;
+}
+
 namespace {
+
+// -sum over queries of the sink's weight times dy . y: more of it takes from all other weights alike.
+at::Tensor sink_gradient(const at::Tensor& dy_NHK, const Attended& result, const at::Tensor& sinks_H) {
+  const at::Tensor weight_HN =
+      (sinks_H.to(result.lse_HN.scalar_type()).unsqueeze(1) - result.lse_HN).exp_();
+  const at::Tensor both_HN = row_products(dy_NHK, result.y_NHK).t();
+  return (weight_HN * both_HN).sum(1).neg_().to(sinks_H.scalar_type());
+}
 
 // Products of the size of all scores: q k and p v; dy v, and the gradients of q, k and v. That the backward pass makes
 // q k again counts nothing, as usual.
@@ -124,12 +152,14 @@ void add_flop(const at::Tensor& q_NHK, const std::vector<Span>& spans, const Mas
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const Documents& documents, const AttentionOptions& options) {
+                            const at::Tensor& v, const std::optional<at::Tensor>& sinks, const Documents& documents,
+                            const AttentionOptions& options) {
     const sections::Timed section(sections::Section::attention);
     add_flop(q, documents.counted_spans(), options.mask, kForwardProducts);
     const at::Tensor rows[] = {dense_rows(q), dense_rows(k), dense_rows(v)};
-    const Attended made = backend_of(q).attention.forward(rows[0], rows[1], rows[2], documents, options);
-    ctx->save_for_backward({rows[0], rows[1], rows[2], made.y_NHK, made.lse_HN});
+    Attended made = backend_of(q).attention.forward(rows[0], rows[1], rows[2], documents, options);
+    if (sinks) add_sinks(made, *sinks);
+    ctx->save_for_backward({rows[0], rows[1], rows[2], made.y_NHK, made.lse_HN, sinks.value_or(at::Tensor())});
     ctx->saved_data["documents"] = to_value(documents);
     ctx->saved_data["scale"] = options.scale;
     ctx->saved_data["full"] = options.mask.kind == Mask::Kind::full;
@@ -151,15 +181,19 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const auto kept = ctx->get_saved_variables();
     add_flop(kept[0], documents.counted_spans(), options.mask, kBackwardProducts);
     const AttentionSaved saved{kept[0], kept[1], kept[2], {kept[3], kept[4]}};
-    const AttentionGradients to =
-        backend_of(kept[0]).attention.backward(dense_rows(grads[0]), saved, documents, options);
-    return {to.q_NHK, to.k_NGK, to.v_NGK, at::Tensor(), at::Tensor()};
+    const at::Tensor dy_NHK = dense_rows(grads[0]);
+    const AttentionGradients to = backend_of(kept[0]).attention.backward(dy_NHK, saved, documents, options);
+    const bool wanted = kept[5].defined() && ctx->needs_input_grad(3);
+    return {to.q_NHK, to.k_NGK, to.v_NGK, wanted ? sink_gradient(dy_NHK, saved.result, kept[5]) : at::Tensor(),
+            at::Tensor(), at::Tensor()};
   }
 };
 
 // Kernels look at no shapes: what does not fit is the reference's, which says so. groups: the dimension of k and v that
 // is their heads.
-bool fit(const at::Tensor& q_NHK, const at::Tensor& k, const at::Tensor& v, std::int64_t groups) {
+bool fit(const at::Tensor& q_NHK, const at::Tensor& k, const at::Tensor& v, std::int64_t groups,
+         const at::Tensor* sinks) {
+  if (sinks && (sinks->sizes() != at::IntArrayRef({q_NHK.size(1)}) || sinks->device() != q_NHK.device())) return false;
   return q_NHK.dim() == 3 && k.dim() >= 3 && k.sizes() == v.sizes() && k.size(-1) == q_NHK.size(2) &&
          k.size(groups) > 0 && q_NHK.size(1) % k.size(groups) == 0;
 }
@@ -173,16 +207,19 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
     throw Error(ErrorKind::bug, fmt::format("attention: {} tokens; expected those of all documents, of which the last "
                                             "one ends at {}",
                                             q_NHK.size(0), spans.back().end));
-  const bool fits = q_NHK.numel() > 0 && fit(q_NHK, k_NGK, v_NGK, 1) && q_NHK.size(0) == k_NGK.size(0);
+  const bool fits = q_NHK.numel() > 0 && fit(q_NHK, k_NGK, v_NGK, 1, options.sinks) && q_NHK.size(0) == k_NGK.size(0);
   if (!fits || !backend_for({q_NHK, k_NGK, v_NGK}))
     return reference::attention(q_NHK, k_NGK, v_NGK, documents.spans(), options);
-  return AttentionFunction::apply(q_NHK, k_NGK, v_NGK, documents, options);
+  AttentionOptions of_keys = options;
+  of_keys.sinks = nullptr;
+  const auto sinks_H = options.sinks ? std::optional(*options.sinks) : std::nullopt;
+  return AttentionFunction::apply(q_NHK, k_NGK, v_NGK, sinks_H, documents, of_keys);
 }
 
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                             const AttentionOptions& options) {
   HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
-  const bool fits = q_NHK.numel() > 0 && fit(q_NHK, k_GLK, v_GLK, 0);
+  const bool fits = q_NHK.numel() > 0 && fit(q_NHK, k_GLK, v_GLK, 0, options.sinks);
   const Backend* backend = fits ? backend_for({q_NHK, k_GLK, v_GLK}) : nullptr;
   if (!backend) return reference::cached_attention(q_NHK, k_GLK, v_GLK, options);
   return backend->attention.cached(dense_rows(q_NHK), dense_rows(k_GLK), dense_rows(v_GLK), options);
@@ -192,7 +229,7 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
                             const at::Tensor& held_R, const AttentionOptions& options) {
   HONE_ASSERT(held_R.numel() == q_RHK.size(0) && held_R.device() == q_RHK.device());
   HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
-  const bool fits = q_RHK.numel() > 0 && fit(q_RHK, k_RGCK, v_RGCK, 1);
+  const bool fits = q_RHK.numel() > 0 && fit(q_RHK, k_RGCK, v_RGCK, 1, options.sinks);
   const Backend* backend = fits ? backend_for({q_RHK, k_RGCK, v_RGCK}) : nullptr;
   if (!backend) return reference::decode_attention(q_RHK, k_RGCK, v_RGCK, held_R, options);
   return backend->attention.decode(q_RHK, k_RGCK, v_RGCK, held_R, options);

@@ -41,6 +41,9 @@ void store_one_each(const at::Tensor& k_RGK, const at::Tensor& v_RGK, const Cach
 at::Tensor decode_new_tokens(const NewTokens& tokens, const CacheRoom& room, const at::Tensor& held_R,
                              const AttentionOptions& options);
 
+// What was made without sinks becomes what it is with them.
+void add_sinks(Attended& made, const at::Tensor& sinks_H);
+
 namespace reference {
 // [queries, keys]: which keys the queries, which stand at the last of them, may see.
 at::Tensor visible(std::int64_t queries, std::int64_t keys, const Mask& mask, at::Device device);

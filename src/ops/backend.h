@@ -59,7 +59,8 @@ struct Backend {
     bool joins_neighbours = false;
   } products{};
 
-  // As ops/attention.h says. The last dimension of q, k, v and dy is dense.
+  // As ops/attention.h says. The last dimension of q, k, v and dy is dense. lse_HN is a number also of tokens that are
+  // in no document. `forward` and `backward` know of no sinks: with them is what comes of lse_HN.
   struct Attention {
     Attended (*forward)(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                         const Documents& documents, const AttentionOptions& options);

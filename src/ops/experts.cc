@@ -6,12 +6,11 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "base/sections.h"
 #include "hone/error.h"
-#include "ops/backend.h"
 #include "ops/kept_sum.h"
 #include "ops/matmul.h"
 #include "ops/skinny.h"
+#include "ops/slots.h"
 #include "ops/weight_gradient.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
@@ -28,19 +27,6 @@ GroupedFactors factors_of(const at::Tensor& x_SI, const std::vector<GatedMlpWeig
   GroupedFactors made{x_SI, {}};
   for (const GatedMlpWeights& e : experts) made.b_KN.push_back((e.*which).weight_OI.t());
   return made;
-}
-
-// Of a device's table; timed, as what is not a product.
-template <class Run>
-auto by_table(const at::Tensor& x, Run&& run) {
-  const sections::Timed section(sections::Section::elementwise);
-  return run(backend_of(x).routed);
-}
-at::Tensor rows_of_slots(const at::Tensor& x_ND, const at::Tensor& slot_S) {
-  return by_table(x_ND, [&](const Backend::Routed& table) { return table.take(x_ND, slot_S); });
-}
-at::Tensor add_up(const at::Tensor& y_SD, const at::Tensor& place_NK, const at::Tensor& weight_NK) {
-  return by_table(y_SD, [&](const Backend::Routed& table) { return table.add_up(y_SD, place_NK, weight_NK); });
 }
 
 // What the backward pass needs of the forward one.

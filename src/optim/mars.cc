@@ -62,7 +62,7 @@ class Mars final : public Split {
   using Config = MarsConfig;
   explicit Mars(const Config& config)
       : Split(with_rest<PerWeight<Corrected>>("mars", config),
-              [](const OptimizedWeight& weight) { return is_matrix(weight.master) ? 0 : 1; }) {}
+              [](const OptimizedWeight& weight) { return is_matrix(weight) ? 0 : 1; }) {}
 };
 
 }  // namespace

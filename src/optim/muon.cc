@@ -89,7 +89,8 @@ struct Orthogonal {
 
   static double adjusted(const Config& config, const OptimizedWeight& weight) {
     double out = static_cast<double>(weight.master.size(-2)), in = static_cast<double>(weight.master.size(-1));
-    if (weight.weight && weight.weight->use_as() == WeightUse::product_in_out) std::swap(out, in);
+    const WeightUse use = weight.weight ? weight.weight->use_as() : WeightUse::product;
+    if (use == WeightUse::product_in_out || use == WeightUse::stack) std::swap(out, in);
     return config.adjust_lr == AdjustRate::original ? std::sqrt(std::max(1.0, out / in))
                                                     : 0.2 * std::sqrt(std::max(out, in));
   }
@@ -108,7 +109,7 @@ struct Orthogonal {
 bool is_hidden(const OptimizedWeight& weight, const std::regex& adamw_for) {
   const WeightUse use = weight.weight ? weight.weight->use_as() : WeightUse::product;
   const bool kernel = use == WeightUse::other && weight.master.dim() > 2;
-  return is_matrix(weight.master) && use != WeightUse::table && !kernel && !std::regex_search(weight.name, adamw_for);
+  return is_matrix(weight) && use != WeightUse::table && !kernel && !std::regex_search(weight.name, adamw_for);
 }
 
 class Muon final : public Split {

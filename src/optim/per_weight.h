@@ -17,6 +17,10 @@ struct WeightStep {
 
 // Of all slices along the last two dimensions of a stacked weight, or of all of another one.
 inline bool is_matrix(const Tensor& weight) { return weight.dim() >= 2; }
+// Biases of experts side by side are none.
+inline bool is_matrix(const OptimizedWeight& weight) {
+  return is_matrix(weight.master) && (!weight.weight || weight.weight->decays());
+}
 
 inline double norm_of(const Tensor& x) { return host::number(x.norm(2, at::kDouble)); }
 

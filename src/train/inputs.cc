@@ -458,7 +458,7 @@ namespace {
 bool all_in(const std::filesystem::path& folder, Precision precision) {
   const hub::ModelTensors tensors(folder);
   return std::all_of(tensors.all().begin(), tensors.all().end(), [&](const auto& entry) {
-    return entry.second.tensor->dtype == safetensors_name(hub::type_of(precision));
+    return hub::dtype_of_numbers(*entry.second.tensor) == safetensors_name(hub::type_of(precision));
   });
 }
 

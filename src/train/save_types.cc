@@ -26,8 +26,8 @@ SourceTypes source_types(const std::filesystem::path& folder) {
   const hub::QuantizedFiles quantized(tensors.all());
   for (const auto& [name, place] : quantized.weights()) {
     if (quantized.as(name)) continue;
-    types[name] = place.tensor->dtype;
-    bytes[place.tensor->dtype] += place.tensor->bytes();
+    types[name] = hub::dtype_of_numbers(*place.tensor);
+    bytes[types[name]] += place.tensor->bytes();
   }
   std::string most = "F32";
   for (const auto& [dtype, count] : bytes)

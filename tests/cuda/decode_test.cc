@@ -70,6 +70,24 @@ TEST(CudaDecode, WindowsAndSoftCaps) {
   for (const at::ScalarType type : kAllTypes)
     for (const double cap : {0.7, 30.0}) expect_its_meaning({{1, 250}, 1, 2, 32, type}, {0.4, Mask::causal(31), cap});
 }
+AttentionOptions with_decode_sinks(AttentionOptions options, const Tensor& sinks) {
+  options.sinks = &sinks;
+  return options;
+}
+Tensor decode_sinks(std::int64_t heads, at::ScalarType type) { return sample({heads}, type, 9) * 4; }
+
+TEST(CudaDecode, SinksAreOneMoreScore) {
+  for (const at::ScalarType type : kAllTypes)
+    for (const std::int64_t size : {32, 64, 96, 128, 256}) {
+      const Tensor sinks = decode_sinks(6, type);
+      expect_its_meaning({{37, 1, 600}, 2, 3, size, type}, with_decode_sinks({0.4}, sinks));
+    }
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const Tensor sinks = decode_sinks(64, type), far = at::tensor({-3000., 3000.}, at::kDouble).to(type);
+    expect_its_meaning({{20, 257}, 2, 32, 64, type}, with_decode_sinks({0.4, Mask::causal(31), 30.0}, sinks));
+    expect_its_meaning({{20, 257}, 1, 2, 64, type}, with_decode_sinks({0.4}, far));
+  }
+}
 TEST(CudaDecode, LongRowsInParts) {
   const std::vector<std::int64_t> about_two = {127, 128, 129, 255, 256, 257, 513};  // a part is 128 or 256 at least
   for (const at::ScalarType type : kAllTypes) expect_its_meaning({about_two, 1, 2, 64, type}, {0.4});
@@ -157,6 +175,8 @@ TEST(CudaDecode, NewTokensAreTurnedAndStoredOnTheWay) {
   std::vector<std::int64_t> lengths(131);
   for (std::size_t r = 0; r < lengths.size(); ++r) lengths[r] = 1 + static_cast<std::int64_t>(r * 37 % 150);
   expect_new_tokens({lengths, 1, 1, 32, at::kFloat}, {0.4});
+  const Tensor sinks = decode_sinks(6, at::kBFloat16);
+  expect_new_tokens({{37, 1, 600}, 2, 3, 64, at::kBFloat16}, with_decode_sinks({0.4}, sinks));
 }
 // What is settled is read before the kernel waits, and nothing else: with the same bits. `since`: what comes after what
 // waits for all, against the promise.

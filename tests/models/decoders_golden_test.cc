@@ -1,7 +1,7 @@
 // Decoders with blocks of their own, Llama's relatives and xLSTM, against transformers: logits, losses, every gradient,
 // ten AdamW steps; with kernels and without. Then what every decoder has to do alike: packing, the cache, recomputed
 // blocks, lower precision.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
@@ -64,7 +64,7 @@ TEST_P(DecoderGolden, TheCacheGivesWhatAWholePassGives) {
 INSTANTIATE_TEST_SUITE_P(Models, DecoderGolden, testing::ValuesIn(golden_params(golden_names(kDecoders))),
                          print_golden);
 
-TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 27u); }
+TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 31u); }
 
 TEST(Decoders, CheckpointedBlocksGiveTheSameBits) {
   for (const std::string& name : golden_names(kDecoders))
@@ -89,7 +89,8 @@ TEST(Decoders, PackedIsPadded) {
 
 TEST(Decoders, LowerPrecisionStaysNear) {
   for (const std::string& name : golden_names(kDecoders)) {
-    if (name.starts_with("mixtral") || name.find("moe") != name.npos || name.starts_with("qwen3_next"))
+    if (name.starts_with("mixtral") || name.find("moe") != name.npos || name.starts_with("qwen3_next") ||
+        name == "gpt_oss")
       continue;  // a rounding may send a token to another expert
     const Golden golden(name, kDecoders);
     const Tensor expected = golden["logits"];
@@ -164,7 +165,15 @@ TEST(DecoderConfigs, ThatCannotBeSayWhyOnce) {
        "rope_scaling.short_factor: got 1 numbers, expected head_dim / 2 (4)"},
       {R"("model_type": "mixtral", "num_local_experts": 2, "num_experts_per_tok": 3)", "num_experts_per_tok: got 3"},
       {R"("model_type": "mixtral", "router_jitter_noise": 0.1)", "router_jitter_noise: got a number above 0"},
-      {R"("model_type": "mixtral", "norm_topk_prob": true)", "norm_topk_prob: no such option"}};
+      {R"("model_type": "mixtral", "norm_topk_prob": true)", "norm_topk_prob: no such option"},
+      {R"("model_type": "gpt_oss", "num_local_experts": 2)", "num_experts_per_tok: got 4, expected at most as many"},
+      {R"("model_type": "gpt_oss", "hidden_act": "gelu")", "hidden_act: got gelu, expected silu"},
+      {R"("model_type": "gpt_oss", "swiglu_limit": 0)", "swiglu_limit: got 0"},
+      {R"("model_type": "gpt_oss", "mlp_bias": true)", "mlp_bias: gpt_oss has no such key"},
+      {R"("model_type": "gpt_oss", "experts_per_token": 3)", "experts_per_token: differs from num_experts_per_tok"},
+      {R"("model_type": "glm", "partial_rotary_factor": 0.001)", "partial_rotary_factor: got 0.001, expected a share"},
+      {R"("model_type": "glm4", "mlp_bias": true)", "mlp_bias: glm4 has no such key"},
+      {R"("model_type": "glm4", "layer_types": ["full_attention"])", "layer_types: "}};
   for (const auto& [json, expected] : cases) {
     const std::string problem = problem_of_decoder(json);
     EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
@@ -185,8 +194,39 @@ TEST(DecoderConfigs, OfPublishedFilesAreRead) {
         R"("model_type": "gemma", "hidden_act": "gelu", "hidden_activation": null)",
         R"("model_type": "gemma3_text", "rope_theta": 1000000, "rope_local_base_freq": 10000, "rope_scaling": null,
            "sliding_window_pattern": 6, "cache_implementation": "hybrid")",
-        R"("model_type": "mixtral", "sliding_window": null, "router_jitter_noise": 0.0, "use_sliding_window": false)"})
+        R"("model_type": "mixtral", "sliding_window": null, "router_jitter_noise": 0.0, "use_sliding_window": false)",
+        R"("model_type": "gpt_oss", "experts_per_token": 4, "initial_context_length": 4096, "rope_theta": 150000,
+           "num_local_experts": 4, "router_aux_loss_coef": 0.9, "output_router_logits": false,
+           "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0, "rope_type": "yarn",
+                            "original_max_position_embeddings": 4096, "truncate": false},
+           "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]})",
+        R"("model_type": "glm4", "attention_bias": false, "partial_rotary_factor": 0.5, "rope_scaling": null,
+           "rope_theta": 10000.0, "eos_token_id": [1, 2, 3], "head_dim": 12)"})
     EXPECT_EQ(problem_of_decoder(more), "no error") << more;
+}
+
+std::string told(const std::string& json) {
+  Problems problems;
+  const config::Node node = config::parse_json(json, "config.json", problems);
+  return config::to_json(build_model(node, "config.json")->hf_config(), -1);
+}
+
+// What transformers takes for keys that are absent, or sections that are empty.
+TEST(DecoderConfigs, AbsentKeysMeanWhatTheyDoInTransformers) {
+  using testing::HasSubstr;
+  const std::string glm = told(R"({"model_type": "glm", "num_hidden_layers": 1})");
+  for (const char* part : {R"("attention_bias": true)", R"("partial_rotary_factor": 0.5)", R"("head_dim": 128)",
+                           R"("eos_token_id": [151329, 151336, 151338])", R"("rms_norm_eps": 1.5625e-07)"})
+    EXPECT_THAT(glm, HasSubstr(part));
+  for (const char* scaling : {"", R"(, "rope_scaling": {})", R"(, "rope_scaling": null)"}) {
+    const std::string gpt_oss =
+        told(R"({"model_type": "gpt_oss", "num_hidden_layers": 2)" + std::string(scaling) + "}");
+    for (const char* part : {R"("attention_bias": true)", R"("rope_type": "yarn")", R"("truncate": false)",
+                             R"("layer_types": ["sliding_attention", "full_attention"])", R"("sliding_window": 128)"})
+      EXPECT_THAT(gpt_oss, HasSubstr(part)) << scaling;
+  }
+  EXPECT_THAT(told(R"({"model_type": "gpt_oss", "num_hidden_layers": 2, "rope_parameters": {}})"),
+              HasSubstr(R"("rope_type": "default")"));
 }
 
 TEST(DecoderConfigs, ClassifiersThatTransformersLacksAreRefused) {

@@ -215,6 +215,73 @@ TEST(Attention, DropoutKeepsTheMeanAndDependsOnTheSeedOnly) {
   EXPECT_TRUE(at::equal(run(0, 1), run(0, 2)));
 }
 
+// ---- sinks
+
+AttentionOptions with_sinks_of(AttentionOptions options, const Tensor& sinks) {
+  options.sinks = &sinks;
+  return options;
+}
+
+TEST(Attention, SinksTakeTheirShareInEveryKernel) {
+  for (Case c : kCases)
+    for (const double dropout : {0.0, 0.3})
+      for (const auto& [heads, groups] : {std::pair{4, 2}, {6, 1}}) {
+        SCOPED_TRACE(c.name);
+        c.dropout = dropout;
+        auto in = inputs(c, heads, groups, 8);
+        in.push_back(sample({heads}, at::kDouble, 4) * 3);  // some are above all scores, some below
+        const auto op = [c](auto&& run) {
+          return [c, run](const auto& x) {
+            return run(x[0], x[1], x[2], c.spans, with_sinks_of(options_of(c), x[3]));
+          };
+        };
+        expect_matches(op([](auto&&... x) { return attention(x...); }),
+                       op([](auto&&... x) { return reference::attention(x...); }), in);
+      }
+}
+TEST(Attention, GradientsWithSinksAreThoseOfDifferences) {
+  const Case c{"window", 20, {{0, 3}, {4, 17}}, Mask::causal(4)};
+  auto in = inputs(c, 4, 2, 3);
+  in.push_back(sample({4}, at::kDouble, 4));
+  gradcheck([c](const auto& x) { return attention(x[0], x[1], x[2], c.spans, with_sinks_of(options_of(c), x[3])); },
+            in);
+}
+// A softmax over the keys and one more score.
+TEST(Attention, ASinkIsAScoreThatGivesNothing) {
+  const Tensor q = sample({1, 1, 4}), k = sample({1, 1, 4}, at::kDouble, 2), v = sample({1, 1, 4}, at::kDouble, 3);
+  for (const double sink : {-800.0, -0.5, 0.0, 2.0, 900.0}) {
+    const Tensor sinks = at::full({1}, sink, at::kDouble);
+    const double score = (q * k).sum().item<double>() * 0.3;
+    const Tensor got = attention(q, k, v, {{0, 1}}, with_sinks_of({0.3}, sinks));
+    expect_close(got, v / (1 + std::exp(sink - score)), 1e-12, std::to_string(sink));
+  }
+}
+TEST(Attention, SinksThatDoNotFitAreRefused) {
+  const Tensor q = sample({5, 4, 8}), k = sample({1, 2, 5, 8}), held = at::tensor({4}, at::kLong), sinks = sample({3});
+  const AttentionOptions options = with_sinks_of({0.3}, sinks);
+  EXPECT_ANY_THROW(attention(q, k[0].transpose(0, 1), k[0].transpose(0, 1), {{0, 5}}, options));
+  EXPECT_ANY_THROW(cached_attention(q, k[0], k[0], options));
+  EXPECT_ANY_THROW(decode_attention(q.slice(0, 4), k, k, held, options));
+}
+TEST(Attention, WithSinksTheCacheGivesWhatAWholePassGives) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
+    for (const std::int64_t window : {0, 6})
+      each_level([&](const std::string& way) {
+        const Tensor q = sample({100, 4, 8}, type), k = sample({100, 2, 8}, type, 2), v = sample({100, 2, 8}, type, 3),
+                     sinks = sample({4}, type, 4) * 2, held = at::tensor({99}, at::kLong);
+        const AttentionOptions options = with_sinks_of({0.3, Mask::causal(window)}, sinks);
+        const Tensor all = attention(q, k, v, {{0, 100}}, options);
+        const Tensor k_GLK = k.transpose(0, 1), v_GLK = v.transpose(0, 1);
+        for (const std::int64_t queries : {1, 30, 100}) {
+          const auto last = [&](const Tensor& x) { return x.slice(0, 100 - queries); };
+          expect_close(cached_attention(last(q), k_GLK, v_GLK, options), last(all), tolerance(type), way + " cached");
+        }
+        const auto row = [](const Tensor& x) { return x.contiguous().unsqueeze(0); };
+        expect_close(decode_attention(q.slice(0, 99), row(k_GLK), row(v_GLK), held, options), all.slice(0, 99),
+                     tolerance(type), way + " decode");
+      });
+}
+
 TEST(Attention, CachedKeysGiveTheLastRows) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
     for (const std::int64_t window : {0, 1, 6, 90})

@@ -7,6 +7,8 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/signals.h"
+#include "hone/registry.h"
+#include "hone/tracker.h"
 #include "io/run_folder.h"
 #include "train/hooks_for_tests.h"
 #include "train/support.h"
@@ -121,6 +123,35 @@ TEST_F(Faults, AFailedFinalSaveIsAnErrorAndKeepsTheLastCheckpoint) {
   EXPECT_TRUE(has_step(8));
   options_.env = nullptr;
   EXPECT_EQ(train(recipe(), options_).resumed_from, 8);
+}
+
+class Ended final : public Tracker {
+ public:
+  struct Config {
+    static constexpr std::tuple<> fields() { return {}; }
+  };
+  static inline int times = 0;
+  Ended(const Config&, const RunInfo&) {}
+  void log(std::int64_t, const Metrics&) override {}
+  void finish() override { ++times; }
+};
+
+// Who shows runs to others shows none as finished that is not saved.
+TEST_F(Faults, TrackersFinishOnlyWhatIsSaved) {
+  static const bool once = (registries().trackers.add<Ended>("ended", "Counts."), true);
+  static_cast<void>(once);
+  BrokenEnv env;
+  env.rule = [](const Operation& operation) {
+    return operation.kind == Operation::Kind::sync && operation.path.string().find("step-00000010") != std::string::npos
+               ? EIO
+               : 0;
+  };
+  options_.env = &env;
+  EXPECT_HONE_ERROR(train(recipe({{"trackers", "[ended]"}}), options_), checkpoint, "saving the last checkpoint");
+  EXPECT_EQ(Ended::times, 0);
+  options_.env = nullptr;
+  train(recipe({{"trackers", "[ended]"}}), options_);
+  EXPECT_EQ(Ended::times, 1);
 }
 
 TEST_F(Faults, AFolderDeletedMeanwhileIsToldAndTrainingGoesOn) {

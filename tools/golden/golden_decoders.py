@@ -26,6 +26,9 @@ PLAIN = dict(rope_type="default", rope_theta=50.0)
 LONGROPE = dict(rope_type="longrope", short_factor=SHORT, long_factor=LONG, original_max_position_embeddings=64,
                 rope_theta=1000.0)
 MIXTRAL = {**BASE, "num_local_experts": 5, "intermediate_size": 9, "num_hidden_layers": 2}
+GPT_OSS = {**ROPE, "num_attention_heads": 4, "intermediate_size": 9, "num_hidden_layers": 3, "sliding_window": 5,
+           "num_local_experts": 5}
+GLM = {**BASE, "head_dim": 12, "pad_token_id": 3, "eos_token_id": [2, 5]}
 
 CASES = [
     Case("gemma", hf.GemmaConfig, GEMMA),
@@ -60,6 +63,18 @@ CASES = [
     Case("mixtral", hf.MixtralConfig, {**MIXTRAL, "num_experts_per_tok": 3, "output_router_logits": True,
                                        "router_aux_loss_coef": 0.05}),
     Case("mixtral-sliding", hf.MixtralConfig, {**MIXTRAL, "sliding_window": 5, "num_experts_per_tok": 2}),
+    # Limits that many values are beyond.
+    Case("gpt_oss", hf.GptOssConfig, {**GPT_OSS, "num_experts_per_tok": 3, "output_router_logits": True,
+                                      "router_aux_loss_coef": 0.05, "swiglu_limit": 0.4, "eos_token_id": 2,
+                                      "rope_parameters": {**YARN, "truncate": False, "beta_fast": 32.0,
+                                                          "beta_slow": 1.0}}),
+    Case("gpt_oss-plain", hf.GptOssConfig, {**GPT_OSS, "num_hidden_layers": 2, "num_experts_per_tok": 5,
+                                            "attention_bias": False, "swiglu_alpha": 1.2, "pad_token_id": 3,
+                                            "layer_types": TYPES[1::-1], "rope_parameters": PLAIN}),
+    # Half of each head; all of each.
+    Case("glm", hf.GlmConfig, {**GLM, "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}}),
+    Case("glm4", hf.Glm4Config, {**GLM, "attention_bias": False, "tie_word_embeddings": True,
+                                 "rope_parameters": {**PLAIN, "partial_rotary_factor": 1.0}}),
 ]
 TWO_ROPES = ("gemma3_text", "olmo3")
 PARTS = {"gate_up_proj": ("w1", "w3"), "down_proj": ("w2",)}
@@ -77,7 +92,7 @@ def embedding_scale(case):
 
 
 def load(folder):
-    eager = {"experts_implementation": "eager"} if folder.name.startswith("mixtral") else {}
+    eager = {"experts_implementation": "eager"} if folder.name.startswith(("mixtral", "gpt_oss")) else {}
     return common.load_model(folder, **eager)
 
 
@@ -85,7 +100,7 @@ def gradients(model):
     """By the names of the file, which keeps every expert's matrices apart."""
     for name, weight in model.named_parameters():
         stem, part = name.rsplit(".", 1)
-        if part not in PARTS:
+        if part not in PARTS or model.config.model_type == "gpt_oss":
             yield name.replace(".mlp.gate.", ".block_sparse_moe.gate."), weight.grad
             continue
         stem = stem.replace(".mlp.", ".block_sparse_moe.")
@@ -96,9 +111,11 @@ def gradients(model):
 
 def old_config(config, case):
     """As transformers 4 would have written it."""
+    if case.name == "gpt_oss-plain":
+        return None  # no rope_scaling there means YaRN
     if config["model_type"] not in TWO_ROPES:
         old = transformers4(config, case)
-        if case.name.startswith("phi3"):
+        if case.name.startswith(("phi3", "glm")):
             old["partial_rotary_factor"] = config["rope_parameters"]["partial_rotary_factor"]
             for key in ("partial_rotary_factor", "original_max_position_embeddings"):
                 if old["rope_scaling"]:
@@ -127,7 +144,7 @@ def make(case):
     if old is None:
         return
     (folder / "config-transformers4.json").write_text(json.dumps(old, indent=2, sort_keys=True) + "\n")
-    if not case.name.startswith("mixtral"):  # a loop over experts is asked for there
+    if not case.name.startswith(("mixtral", "gpt_oss")):  # a loop over experts is asked for there
         check_old_config(folder, batch, output.logits)
 
 

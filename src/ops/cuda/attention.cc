@@ -163,7 +163,9 @@ at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
     return queued_copy(std::vector<std::int32_t>{0, static_cast<std::int32_t>(count)}, at::kInt, q_NHK);
   };
   const Packed packed(ends_of(queries), ends_of(keys), queries, keys);
-  return flash(q_NHK, k_GLK.transpose(0, 1), v_GLK.transpose(0, 1), packed, options).y_NHK;
+  Attended made = flash(q_NHK, k_GLK.transpose(0, 1), v_GLK.transpose(0, 1), packed, options);
+  if (options.sinks) add_sinks(made, *options.sinks);
+  return made.y_NHK;
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ DecodeKernel decode_kernel(bool by_cores, std::int64_t size, std::int64_t heads)
 // that there is room for may have.
 void decode_rows(const at::Tensor& q, const CacheRoom& room_of, const at::Tensor& y, const at::Tensor& held,
                  const NewTokens& tokens, const AttentionOptions& options, bool wide) {
+  const at::Tensor sinks = options.sinks ? options.sinks->to(q.scalar_type()).contiguous() : at::Tensor();
   const at::Tensor &k = room_of.k_RGCK, &v = room_of.v_RGCK;
   const std::int64_t rows = q.size(0), heads = q.size(1), size = q.size(2), groups = k.size(1);
   const std::int64_t window = options.mask.window, room = window > 0 ? std::min(window, k.size(2)) : k.size(2);
@@ -48,11 +49,12 @@ void decode_rows(const at::Tensor& q, const CacheRoom& room_of, const at::Tensor
   launch({"decode", kernel.name}, q, grid, q, k, v, y, softmax[0], softmax[1], parts, held, window, k.stride(0),
          k.stride(1), k.stride(2), static_cast<int>(groups), static_cast<int>(shared), static_cast<int>(size),
          kernel.least_entries(), options.scale, options.soft_cap, tokens.k_RGK, tokens.v_RGK, tokens.rope.cos,
-         tokens.rope.sin, tokens.rope.rows_N, room_of.settled, wide);
+         tokens.rope.sin, tokens.rope.rows_N, sinks, room_of.settled, wide);
   if (most == 1) return;
   const Grid joins{.x = rows * heads, .threads = threads_for(size, kMostDecodedSize), .early = true};
-  launch({"decode", "join_parts"}, q, joins, y, softmax[0], softmax[1], parts, held, window, static_cast<int>(heads),
-         static_cast<int>(size), kernel.least_entries(), static_cast<int>(most), room_of.settled);
+  launch({"decode", "join_parts"}, q, joins, y, softmax[0], softmax[1], parts, held, window, sinks,
+         static_cast<int>(heads), static_cast<int>(size), kernel.least_entries(), static_cast<int>(most),
+         room_of.settled);
 }
 
 // How entries of a cache lie, and how wide they may be read.

@@ -1,17 +1,22 @@
 // Attention of one new token for the query heads that share a key/value head; compiled once per instruction set.
 #include "ops/cpu/products/decode.h"
 
+#include <cmath>
+#include <limits>
+
 #include "ops/cpu/products/rows-inl.h"
 #include "ops/cpu/vec-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 
+// sink: one more score; -infinity: none.
 template <class W>
-void softmax_in_place(W* x, std::int64_t count) {
-  const W most = max_over<W>(count, [&](std::int64_t i, auto part) { return load(x + i, part); });
+void softmax_in_place(W* x, std::int64_t count, W sink) {
+  const W most = std::max(max_over<W>(count, [&](std::int64_t i, auto part) { return load(x + i, part); }), sink);
   each_vector<W>(count, [&](std::int64_t i, auto part) { store(x + i, exp_of(load(x + i, part) - most), part); });
-  const W scale = W(1) / sum_over<W>(count, [&](std::int64_t i, auto part) { return load(x + i, part); });
+  const W sum = sum_over<W>(count, [&](std::int64_t i, auto part) { return load(x + i, part); });
+  const W scale = W(1) / (sum + std::exp(sink - most));
   each_vector<W>(count, [&](std::int64_t i, auto part) { store(x + i, load(x + i, part) * scale, part); });
 }
 
@@ -23,7 +28,9 @@ void to_shares(const DecodeTask<T>& t) {
     each_vector<Wide<T>>(count, [&](std::int64_t i, auto part) {
       store(t.room + i, t.soft_cap * tanh_of(load(t.room + i, part) / t.soft_cap), part);
     });
-  for (std::int64_t h = 0; h < t.heads; ++h) softmax_in_place(t.room + h * t.length, t.length);
+  constexpr auto kNone = -std::numeric_limits<Wide<T>>::infinity();
+  for (std::int64_t h = 0; h < t.heads; ++h)
+    softmax_in_place(t.room + h * t.length, t.length, t.sinks ? t.sinks[h] : kNone);
 }
 
 // Shares [heads, length] in `room` times v [length, size]: the sums of kHeads heads over kVectors vectors of values

@@ -14,6 +14,7 @@ struct DecodeTask {
   Wide<T>* room;  // heads * length values
   T* y;           // [heads, size]
   Wide<T> soft_cap = 0;
+  const Wide<T>* sinks = nullptr;  // of each head; null: none
 };
 
 template <class T>

@@ -8,6 +8,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 
@@ -323,7 +324,9 @@ class Backward {
 
 Attended made_for(const at::Tensor& q_NHK, bool covered) {
   const auto wide = q_NHK.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return {made_like(q_NHK, covered), at::empty({q_NHK.size(1), q_NHK.size(0)}, q_NHK.options().dtype(wide))};
+  const auto options = q_NHK.options().dtype(wide);
+  const std::array sizes{q_NHK.size(1), q_NHK.size(0)};
+  return {made_like(q_NHK, covered), covered ? at::empty(sizes, options) : at::zeros(sizes, options)};
 }
 
 Attended forward(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
@@ -362,6 +365,7 @@ at::Tensor cached(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
   cpu::with_type(q_NHK.scalar_type(), [&]<class T>(T) {
     Forward<T>(std::move(jobs), q_NHK, Heads<T>(k_GLK, 1), Heads<T>(v_GLK, 1), groups, options, made).run();
   });
+  if (options.sinks) add_sinks(made, *options.sinks);
   return made.y_NHK;
 }
 

@@ -1,6 +1,7 @@
 // The CPU's decoding: one new token per row against its cached keys and values, all rows and heads in one pass, nothing
 // padded; and how they come into the cache.
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
 
 #include <cstring>
@@ -36,11 +37,13 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
   const std::int64_t heads = q.size(1) / groups;
   const std::int64_t* held = host::values<std::int64_t>(held_R).data();
   const std::int64_t tokens = rows + std::accumulate(held, held + rows, std::int64_t{0});
-  at::Tensor y = at::empty_like(q);
+  at::Tensor y = at::empty_like(q), sinks_H;
+  if (options.sinks) sinks_H = options.sinks->to(at::toOpMathType(q.scalar_type())).contiguous();
   cpu::with_type(q.scalar_type(), [&]<class T>(T) {
     const auto kernels = cpu::decode_kernels<T>();
     const T *queries = q.const_data_ptr<T>(), *k = k_RGCK.const_data_ptr<T>(), *v = v_RGCK.const_data_ptr<T>();
     T* to = y.mutable_data_ptr<T>();
+    const auto* sinks = sinks_H.defined() ? sinks_H.const_data_ptr<cpu::Wide<T>>() : nullptr;
     at::parallel_for(0, rows * groups, grain(tokens / rows * size), [&](std::int64_t begin, std::int64_t end) {
       static thread_local std::vector<cpu::Wide<T>> room;
       for (std::int64_t task = begin; task < end; ++task) {
@@ -51,7 +54,8 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
         room.resize(std::max<std::size_t>(room.size(), heads * (length - first)));
         kernels.attend({queries + head, k + at, v + at, heads, length - first, size,
                         static_cast<cpu::Wide<T>>(options.scale), room.data(), to + head,
-                        static_cast<cpu::Wide<T>>(options.soft_cap)});
+                        static_cast<cpu::Wide<T>>(options.soft_cap),
+                        sinks ? sinks + task % groups * heads : nullptr});
       }
     });
   });

@@ -189,9 +189,17 @@ HONE_DEVICE OneValue join(const Parts& parts, int column) {
   return all;
 }
 
+// What a head gives: its sink, if there is one, is one more score, whose value is 0. null: there is none.
+HONE_DEVICE Value value_of(const OneValue& all, const Value* sink) {
+  const Wide score = sink ? widened(*sink) * static_cast<Wide>(kLog2OfE) : -infinity(Wide());
+  return rounded<Value>(all.y / (all.sum + exp2_of(score - origin_of(all.largest))));
+}
+HONE_DEVICE const Value* sink_of(const Value* sinks, Int head) { return sinks ? sinks + head : nullptr; }
+
 // Where a block's results go: those of its first head, others lie further on.
 struct Results {
-  Value* y;  // null: the row has several parts
+  const Value* sinks;  // null: there are none
+  Value* y;            // null: the row has several parts
   Wide *largest, *sum, *parts;
   Int apart;  // from one head's parts to those of the next
 };
@@ -213,7 +221,7 @@ HONE_DEVICE void write_head(const Decoding& a, const Results& to, const Lane& la
   for (int column = threadIdx.x; column < a.size; column += blockDim.x) {
     const OneValue all = join<kDecodeWarps>({largest, sum, y, kDecodeWarps, a.size}, column);
     if (to.y) {
-      to.y[head * a.size + column] = rounded<Value>(all.y / all.sum);
+      to.y[head * a.size + column] = value_of(all, sink_of(to.sinks, head));
       continue;
     }
     to.parts[head * to.apart * a.size + column] = all.y;
@@ -271,6 +279,7 @@ struct Caches {
   Int window, row_apart, group_apart, entry_apart;
   int groups, shared, size, least;
   Wide scale, soft_cap;
+  const Value* sinks;  // of a row's heads; null: there are none
 };
 
 // What find_part() found.
@@ -366,8 +375,12 @@ HONE_DEVICE bool find_part(const Caches& in, int together, OwnPart& own, Decodin
        in.k + cache + newest * in.entry_apart,
        in.v + cache + newest * in.entry_apart};
   own = {row, group, newest, is_last};
-  to = {row_has.count == 1 ? in.y + head * in.size : nullptr, in.largest + of_part, in.sum + of_part,
-        in.parts + of_part * in.size, gridDim.x};
+  to = {sink_of(in.sinks, static_cast<Int>(group) * in.shared + first),
+        row_has.count == 1 ? in.y + head * in.size : nullptr,
+        in.largest + of_part,
+        in.sum + of_part,
+        in.parts + of_part * in.size,
+        gridDim.x};
   return true;
 }
 
@@ -409,11 +422,11 @@ HONE_DEVICE void decode_plainly(const Caches& in, const NewToken& token) {
   name(const Value* q, Value* k, Value* v, Value* y, Wide* largest, Wide* sum, Wide* parts, const Int* held,           \
        Int window, Int row_apart, Int group_apart, Int entry_apart, int groups, int shared, int size, int least,       \
        double scale, double soft_cap, const Value* new_k, const Value* new_v, const Wide* cos, const Wide* sin,        \
-       const Int* angles, int settled, int wide) {                                                                     \
+       const Int* angles, const Value* sinks, int settled, int wide) {                                                 \
     let_next_begin();                                                                                                  \
     if (!settled) wait_for_before();                                                                                   \
     const Caches in = {q, k, v, y, largest, sum, parts, held, window, row_apart, group_apart, entry_apart, groups,     \
-                       shared, size, least, static_cast<Wide>(scale), static_cast<Wide>(soft_cap)};                    \
+                       shared, size, least, static_cast<Wide>(scale), static_cast<Wide>(soft_cap), sinks};             \
     const NewToken token = {new_k, new_v, cos, sin, angles};                                                           \
     static_cast<void>(wide); /* tensor cores take whole packs alone */                                                 \
     body;                                                                                                              \
@@ -427,7 +440,7 @@ HONE_DECODE(decode_128, CoreBlock<128>::kWarps, decode_caches<128>(Value{}, in, 
 // A block per query head of a row; most: parts that there is room for.
 HONE_KERNEL_OF(kMostSize)
 join_parts(Value* y, const Wide* largest, const Wide* sum, const Wide* parts, const Int* held, Int window,
-           int heads, int size, int least, int most, int settled) {
+           const Value* sinks, int heads, int size, int least, int most, int settled) {
   let_next_begin();
   if (!settled) wait_for_before();
   const Int head = blockIdx.x, at = head * most;
@@ -436,5 +449,5 @@ join_parts(Value* y, const Wide* largest, const Wide* sum, const Wide* parts, co
   wait_for_before();  // also where there is nothing to join: who comes next trusts that all before it has ended
   if (count == 1 || column >= size) return;
   const OneValue all = join<16>({largest + at, sum + at, parts + at * size, count, size}, column);
-  y[head * size + column] = rounded<Value>(all.y / all.sum);
+  y[head * size + column] = value_of(all, sink_of(sinks, head % heads));
 }

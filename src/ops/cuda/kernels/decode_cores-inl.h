@@ -199,7 +199,7 @@ HONE_DEVICE void decode_by_cores(const Decoding& a, CoreTile<kSize>& tile, const
       if (column >= a.size) continue;
       const OneValue all = join<kWarps>(of_warps, place_of_column(column));
       if (to.y) {
-        to.y[head * a.size + column] = rounded<Value>(all.y / all.sum);
+        to.y[head * a.size + column] = value_of(all, sink_of(to.sinks, head));
         continue;
       }
       to.parts[head * to.apart * a.size + column] = all.y;

@@ -1,0 +1,131 @@
+// gpt-oss (OpenAI, 2025, arXiv:2508.10925): Llama with biases, attention that may rest on a sink, a window in every
+// other layer, and routed experts whose gates are cut.
+//
+// Letters in tensor names: N tokens, D hidden.
+#include <fmt/format.h>
+
+#include "hone/config_read.h"
+#include "hone/registry.h"
+#include "models/llama_model.h"
+#include "models/local_experts.h"
+#include "nn/experts.h"
+#include "nn/stacked_experts.h"
+
+namespace hone::models {
+namespace {
+
+constexpr const char* kGptOssWindow = "128";  // when the key is absent
+constexpr std::int64_t kPerToken = 4;         // likewise
+
+struct GptOssConfig : LocalExpertKeys<LlamaConfig> {
+  using Base = LocalExpertKeys<LlamaConfig>;
+  double swiglu_alpha = 1.702, swiglu_limit = 7;
+  std::optional<std::int64_t> experts_per_token, initial_context_length;
+
+  static constexpr auto fields() {
+    using C = GptOssConfig;
+    constexpr config::Range positive{.low = 1e-3, .high = 1e6};
+    return std::tuple_cat(
+        Base::fields(),
+        std::tuple{field("swiglu_alpha", &C::swiglu_alpha, "What the gate is multiplied by in its sigmoid.", positive),
+                   field("swiglu_limit", &C::swiglu_limit,
+                         "Where the gate is cut from above, and the other half on both sides.", positive),
+                   field("experts_per_token", &C::experts_per_token, "The same as num_experts_per_tok."),
+                   field("initial_context_length", &C::initial_context_length,
+                         "Has no effect, in transformers as here: rope_parameters says it.")});
+  }
+  void validate(Problems& problems) const;
+};
+
+struct GptOssShape : LlamaShape {
+  LocalExperts experts;
+  nn::StackedMlp::Options mlp;
+};
+
+// What transformers takes for keys that are absent.
+GptOssConfig completed(GptOssConfig c) {
+  if (is_default(c.sliding_window)) c.sliding_window.node = config::Node::scalar(kGptOssWindow);
+  if (!c.attention_bias) c.attention_bias = true;
+  if (c.rope_parameters.node.is_null() && !has_rope_scaling(c)) {
+    config::Node rope = config::Node::map();
+    const auto put = [&](const char* key, const char* value) { rope.at_or_add(key) = config::Node::scalar(value); };
+    put("rope_type", "yarn"), put("factor", "32.0"), put("beta_fast", "32.0"), put("beta_slow", "1.0");
+    put("truncate", "false"), put("original_max_position_embeddings", "4096");
+    c.rope_parameters.node = rope;
+  }
+  return c;
+}
+
+GptOssShape resolve(const GptOssConfig& given, Problems& problems) {
+  const GptOssConfig c = completed(given);
+  GptOssShape s;
+  if (!resolve_base(c, s, problems)) return s;
+  refuse_keys("gpt_oss",
+              {{"mlp_bias", c.mlp_bias.value_or(false)},
+               {"use_sliding_window", c.use_sliding_window.value_or(false)},
+               {"max_window_layers", c.max_window_layers.has_value()}},
+              problems);
+  problems.require(s.activation_name == "silu", "hidden_act", fmt::format("got {}, expected silu", s.activation_name));
+  problems.require(c.experts_per_token.value_or(c.num_experts_per_tok.value_or(kPerToken)) ==
+                       c.num_experts_per_tok.value_or(kPerToken),
+                   "experts_per_token", "differs from num_experts_per_tok, which transformers reads alone");
+  s.sinks = true;
+  s.experts = read_local_experts(c, {.count = 128, .per_token = kPerToken}, s, problems);
+  s.mlp = {.hidden = s.hidden,
+           .inner = s.inner,
+           .experts = s.experts.count,
+           .per_token = s.experts.per_token,
+           .gate = {.alpha = c.swiglu_alpha, .limit = c.swiglu_limit},
+           .std = s.std};
+  return s;
+}
+
+void GptOssConfig::validate(Problems& problems) const { resolve(*this, problems); }
+
+class GptOssBlock final : public nn::ResidualBlock {
+ public:
+  GptOssBlock(const GptOssShape& shape, const LlamaRopes& ropes, std::int64_t layer)
+      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {}
+
+  void add_to(nn::Residual& x, Pass& pass) const override {
+    x += self_attn(input_layernorm(x), pass);
+    x += mlp(post_attention_layernorm(x), pass);
+  }
+
+ private:
+  const GptOssShape& s;
+  LlamaAttention& self_attn;
+  nn::StackedMlp& mlp = child<nn::StackedMlp>("mlp", s.mlp);
+  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
+  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
+};
+
+class GptOss final : public LlamaModel<GptOssBlock, GptOssShape> {
+ public:
+  GptOss(const GptOssConfig& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
+
+  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
+    if (pass.training) nn::balance(pass, s.experts.per_token, s.experts.balance);
+    return LlamaModel::finish(x_1ND, pass);
+  }
+  bool shares_prefixes() const override { return false; }  // the router's loss counts each token of each document
+  config::Node hf_config() const override {
+    config::Node node = to_hf_config(config_, s, dtype());
+    write_local_experts(config_, s.experts, node);
+    node.at_or_add("swiglu_alpha") = nn::hf_float(s.mlp.gate.alpha);
+    node.at_or_add("swiglu_limit") = nn::hf_float(s.mlp.gate.limit);
+    sort_keys(node);
+    return node;
+  }
+
+ private:
+  GptOssConfig config_;
+};
+
+}  // namespace
+
+void register_gpt_oss(Registries& hone) {
+  hone.models.add<GptOss, GptOssConfig>("gpt_oss", "gpt-oss: attention with sinks, routed experts with biases.");
+}
+
+}  // namespace hone::models

@@ -1,0 +1,66 @@
+// What config.json says of routed experts in the families that call them local, beside the keys of B.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "hone/config_read.h"
+#include "models/check_parameters.h"
+#include "models/llama_config.h"
+
+namespace hone::models {
+
+template <class B>
+struct LocalExpertKeys : B {
+  using Base = B;
+  std::optional<std::int64_t> num_local_experts, num_experts_per_tok;
+  bool output_router_logits = false;
+  double router_aux_loss_coef = 0.001;
+
+  static constexpr auto fields() {
+    using C = LocalExpertKeys;
+    constexpr config::Range count{.low = 1, .high = 65536};
+    return std::tuple_cat(
+        B::fields(),
+        std::tuple{field("num_local_experts", &C::num_local_experts,
+                         "Experts of a layer; default 8 in mixtral, 128 in gpt_oss.", count),
+                   field("num_experts_per_tok", &C::num_experts_per_tok,
+                         "Experts that a token goes to; default 2 in mixtral, 4 in gpt_oss.", count),
+                   field("output_router_logits", &C::output_router_logits, "Whether training adds the balancing loss."),
+                   field("router_aux_loss_coef", &C::router_aux_loss_coef, "What the balancing loss is multiplied by.",
+                         at_least(0))});
+  }
+};
+
+struct LocalExperts {
+  std::int64_t count = 0, per_token = 0;
+  double balance = 0;  // coefficient of the balancing loss; 0: none
+};
+
+// c: LocalExpertKeys of something; absent: what its absent keys mean.
+template <class C>
+LocalExperts read_local_experts(const C& c, const LocalExperts& absent, const LlamaShape& s, Problems& problems) {
+  LocalExperts made{c.num_local_experts.value_or(absent.count), c.num_experts_per_tok.value_or(absent.per_token),
+                    c.output_router_logits ? c.router_aux_loss_coef : 0};
+  problems.require(
+      made.per_token <= made.count, "num_experts_per_tok",
+      fmt::format("got {}, expected at most as many as there are experts ({})", made.per_token, made.count));
+  const auto experts = static_cast<double>(s.layers) * static_cast<double>(made.count);
+  problems.require(experts <= 1e6, "num_local_experts",
+                   fmt::format("{} in all layers together, expected at most 1000000", experts));
+  check_parameters(3 * experts * static_cast<double>(s.hidden) * static_cast<double>(s.inner), "num_local_experts",
+                   problems);
+  return made;
+}
+
+template <class C>
+void write_local_experts(const C& c, const LocalExperts& experts, config::Node& node) {
+  node.at_or_add("num_local_experts") = config::Values<std::int64_t>::write(experts.count);
+  node.at_or_add("num_experts_per_tok") = config::Values<std::int64_t>::write(experts.per_token);
+  node.at_or_add("output_router_logits") = config::Values<bool>::write(c.output_router_logits);
+  node.at_or_add("router_aux_loss_coef") = config::Values<double>::write(c.router_aux_loss_coef);
+}
+
+}  // namespace hone::models
