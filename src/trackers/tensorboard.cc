@@ -20,6 +20,7 @@
 #include "hone/tracker.h"
 #include "io/file_name.h"
 #include "trackers/event_file.h"
+#include "trackers/record_file.h"
 #include "trackers/tags.h"
 
 namespace hone::trackers {
@@ -74,7 +75,7 @@ class TensorBoard final : public Tracker {
 
   void log(std::int64_t step, const Metrics& metrics) override {
     warned([&] {
-      open();
+      take_folder();
       if (step != step_) tags_.clear();
       step_ = step;
       const EventPlace place{wall_seconds(), step};
@@ -96,40 +97,30 @@ class TensorBoard final : public Tracker {
     try {
       work();
     } catch (const Error& error) {
-      file_.reset();  // opened anew, and cut to its last whole record, next time
       warnings_.warning(error.what());
     }
   }
 
   void write(const std::string& records) {
-    open();
-    if (file_->size() < good_size_) good_size_ = 0;  // emptied or removed by somebody
-    if (file_->size() > good_size_) file_->truncate(good_size_);
-    file_->write(good_size_ == 0 ? head_ + records : records);
-    good_size_ = file_->size();
+    take_folder();
+    file_->append(file_->open() == 0 ? head_ + records : records);
   }
 
-  void open() {
-    if (!folder_) take_folder();
-    if (file_) return;
-    file_.emplace(made_ ? folder_->append_to(file_name_) : folder_->create(file_name_));
-    made_ = true;
-  }
-
+  // Once: what there is of the run, and the file behind it.
   void take_folder() {
+    if (file_) return;
     const Folder run = Env::process().open_folder(run_.folder);
     const Folder folder = run.is_folder(name_) ? run.open_folder(name_) : run.make_folder(name_);
     std::vector<std::string> earlier = folder.list();
     std::erase_if(earlier, [](const std::string& name) { return !name.starts_with(kEventFile); });
     const Shown shown = shown_by(folder, earlier);
-    file_name_ = name_behind(earlier);
     // The first file has the mark, too: TensorBoard takes the first one that it sees for no restart.
     head_ = version_record(wall_seconds()) + start_record({wall_seconds(), run_.resumed ? run_.start_step + 1 : 0});
     const std::string config = as_code(run_.config_yaml);
     if (shown.config.empty() || shown.config.rbegin()->second != config)
       head_ += text_record({wall_seconds(), run_.start_step}, kConfigTag, config);
     tags_ = shown.tags;
-    folder_ = folder;
+    file_.emplace(run, std::vector{name_}, name_behind(earlier));
   }
 
   Shown shown_by(const Folder& folder, const std::vector<std::string>& files) {
@@ -157,11 +148,8 @@ class TensorBoard final : public Tracker {
 
   std::string name_;  // of the folder
   RunInfo run_;
-  std::optional<Folder> folder_;
-  std::string file_name_, head_;  // head_: its first records
-  bool made_ = false;             // the file
-  std::optional<OutFile> file_;
-  std::uint64_t good_size_ = 0;  // end of its last whole record
+  std::optional<RecordFile> file_;
+  std::string head_;  // its first records
   std::int64_t step_;
   std::set<std::string> tags_;  // of that step, there already
   log::Limiter warnings_;

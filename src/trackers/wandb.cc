@@ -18,6 +18,7 @@
 #include "hone/registry.h"
 #include "hone/tracker.h"
 #include "io/file_name.h"
+#include "trackers/record_file.h"
 #include "trackers/tags.h"
 #include "trackers/wandb_earlier.h"
 #include "trackers/wandb_records.h"
@@ -42,6 +43,11 @@ std::string time_of_name(std::int64_t start) {
   std::string time = iso_utc(static_cast<double>(start));
   std::erase_if(time, [](char c) { return c == '-' || c == ':' || c == 'Z'; });
   return replace_all(time, "T", "_");
+}
+
+// Also of "." and "runs/a/..".
+std::string name_of_folder(const std::string& folder) {
+  return (std::filesystem::absolute(folder) / "").lexically_normal().parent_path().filename().string();
 }
 
 WandbValues sections_of(const std::string& recipe_yaml) {
@@ -92,7 +98,7 @@ class Wandb final : public Tracker {
     run_.entity = config.entity.value_or("");
     run_.project = config.project;
     run_.group = config.group.value_or("");
-    run_.name = config.name.value_or(std::filesystem::absolute(run.folder + "/.").parent_path().filename().string());
+    run_.name = config.name.value_or(name_of_folder(run.folder));
     run_.notes = config.notes.value_or("");
     run_.host = host_name();
     run_.tags = config.tags;
@@ -115,7 +121,10 @@ class Wandb final : public Tracker {
       values["_timestamp"] = json_number(wall_seconds());
       write({wandb_summary(values), wandb_history(values, line_)});
       ++line_;
-      for (const auto& [tag, json] : values) tags_.insert(tag);
+      for (const auto& [tag, json] : values) {
+        last_[tag] = json;
+        tags_.insert(tag);
+      }
     });
   }
 
@@ -129,7 +138,6 @@ class Wandb final : public Tracker {
     try {
       work();
     } catch (const Error& error) {
-      file_.reset();  // opened anew, and cut to its last whole record, next time
       warnings_.warning(error.what());
     }
   }
@@ -137,30 +145,29 @@ class Wandb final : public Tracker {
   double runtime() const { return runtime_before_ + watch_.seconds(); }
 
   void write(const std::vector<WandbRecord>& records) {
-    open();
-    if (file_->size() < good_size_) good_size_ = 0, number_ = 0;  // emptied or removed by somebody
-    if (file_->size() > good_size_) file_->truncate(good_size_);
-    std::string bytes(good_size_ == 0 ? kWandbStart : "");
-    std::int64_t number = number_;
-    const auto add = [&](const WandbRecord& one) { bytes += wandb_framed(one, ++number, good_size_ + bytes.size()); };
-    if (good_size_ == 0) std::for_each(head_.begin(), head_.end(), add);
-    std::for_each(records.begin(), records.end(), add);
-    file_->write(std::string_view(bytes));
-    good_size_ = file_->size();
+    take_up();
+    const std::uint64_t end = file_->open();
+    if (end == 0 && !file_->folder().is_folder("files"))
+      file_->folder().make_folder("files");  // wandb writes into it before it uploads
+    std::string bytes(end == 0 ? kWandbStart : "");
+    std::int64_t number = end == 0 ? 0 : number_;
+    const auto add = [&](const WandbRecord& one) { bytes += wandb_framed(one, ++number, end + bytes.size()); };
+    if (end == 0) std::ranges::for_each(head(), add);
+    std::ranges::for_each(records, add);
+    file_->append(bytes);
     number_ = number;
   }
 
-  void open() {
-    take_up();
-    if (file_) return;
-    const Folder folder = all_->is_folder(name_) ? all_->open_folder(name_) : all_->make_folder(name_);
-    if (!folder.is_folder("files")) folder.make_folder("files");  // wandb writes into it before it uploads
-    file_.emplace(folder.append_to(wandb_file_name(run_.id)));
+  // The first records of a file.
+  std::vector<WandbRecord> head() const {
+    std::vector<WandbRecord> head{wandb_header(), wandb_run(run_), wandb_step_metric(), wandb_other_metrics()};
+    if (!last_.empty()) head.push_back(wandb_summary(last_));  // an upload begins with an empty one
+    return head;
   }
 
   // Once: what there is of the run, and where this process goes on.
   void take_up() {
-    if (all_) return;
+    if (file_) return;
     const Folder run_folder = Env::process().open_folder(info_.folder);
     const Folder all = run_folder.is_folder(kWandbFolder) ? run_folder.open_folder(kWandbFolder)
                                                           : run_folder.make_folder(kWandbFolder);
@@ -168,25 +175,23 @@ class Wandb final : public Tracker {
     run_.id = earlier.id.empty() ? new_wandb_id() : earlier.id;
     // wandb uploads files of one run in the order of their starts, also after the clock was set back.
     run_.start = std::max(static_cast<std::int64_t>(wall_seconds()), earlier.last_start + 1);
-    while (all.exists(name_ = fmt::format("{}{}-{}", kOfflineRun, time_of_name(run_.start), run_.id))) ++run_.start;
-    head_ = {wandb_header(), wandb_run(run_), wandb_step_metric(), wandb_other_metrics()};
-    if (!earlier.last.empty()) head_.push_back(wandb_summary(earlier.last));  // an upload begins with an empty one
+    std::string name;
+    while (all.exists(name = fmt::format("{}{}-{}", kOfflineRun, time_of_name(run_.start), run_.id))) ++run_.start;
+    last_ = earlier.last;
     line_ = earlier.next_line;
     runtime_before_ = earlier.runtime_s;
     tags_ = earlier.tags;
-    all_ = all;
+    file_.emplace(run_folder, std::vector<std::string>{kWandbFolder, name}, wandb_file_name(run_.id));
+    for (const std::string& warning : earlier.warnings) log::warning("{}", warning);
   }
 
   RunInfo info_;
   WandbRun run_;
-  std::optional<Folder> all_;      // of offline runs
-  std::string name_;               // of its folder there
-  std::vector<WandbRecord> head_;  // its first records
-  std::optional<OutFile> file_;
-  std::uint64_t good_size_ = 0;  // end of its last whole record
-  std::int64_t number_ = 0;      // of that record
-  std::int64_t line_ = 0;        // W&B's `_step`: the next line of the history
-  double runtime_before_ = 0;    // of earlier processes, in seconds
+  std::optional<RecordFile> file_;
+  std::int64_t number_ = 0;    // of its last record
+  WandbValues last_;           // the last value of each number
+  std::int64_t line_ = 0;      // W&B's `_step`: the next line of the history
+  double runtime_before_ = 0;  // of earlier processes, in seconds
   Stopwatch watch_;
   std::int64_t step_;
   std::set<std::string> tags_;  // of that step, there already

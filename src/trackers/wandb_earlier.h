@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/env.h"
 #include "trackers/wandb_records.h"
@@ -21,10 +22,11 @@ struct WandbEarlier {
   double runtime_s = 0;         // of the run, at its last line that stays
   WandbValues last;             // the last value of each number, likewise
   std::set<std::string> tags;   // of the step at which the run goes on
+  std::vector<std::string> warnings;  // of files that stay as they are: damaged, or not to be read or cut
 };
 
 // Looks through the offline runs of that project, entity and id (without an id: of the last one). Lines behind `step`
-// are made again, so they are cut off their files; but what wandb has begun to upload stays.
+// are made again, so they are cut off their files, and so is a torn record; but what wandb has begun to upload stays.
 WandbEarlier take_up_earlier(const Folder& folder, const WandbRun& run, std::int64_t step);
 
 }  // namespace hone::trackers

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/env.h"
+
 namespace hone::trackers {
 
 // What such a file begins with.
@@ -25,7 +27,17 @@ struct WandbPlace {
   std::uint64_t begin = 0, end = 0;  // in the file
 };
 using WandbVisit = std::function<void(const WandbRecord& record, WandbPlace place)>;
-// Those of a file, up to the first one that is cut off or damaged.
-void each_wandb_record(std::string_view file, const WandbVisit& visit);
+// Why the records that can be read end, and where they do.
+struct WandbEnd {
+  enum class Why {
+    whole,   // with the file
+    torn,    // in the last record, whose end is missing
+    damaged  // before more of the file
+  };
+  Why why = Why::whole;
+  std::uint64_t at = 0;
+};
+// Those of a file, which is read block by block, up to the first one that is not whole.
+WandbEnd each_wandb_record(const InFile& file, const WandbVisit& visit);
 
 }  // namespace hone::trackers

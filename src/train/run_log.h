@@ -30,7 +30,8 @@ class RunLog {
   // A line; `varying` is what differs between two equal runs and does not go into the checkpoint.
   void write(RunState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying,
              bool track = true);
-  void finish();  // what trackers throw then is a warning
+  // Of a run that has ended and is saved: trackers tell others so. What they throw then is a warning.
+  void finish();
   const Metrics& last() const { return last_; }  // the newest value of each
 
  private:

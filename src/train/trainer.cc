@@ -516,20 +516,15 @@ Summary Trainer::finish() {
   double seconds = 0;  // that the save takes, without what callbacks do then
   told_saved(saver_->settle(/*wait=*/true));
   goes_on_ = !complete;
-  try {
-    if (saver_->step() != state_.step || (complete && worked_))  // with nothing done a checkpoint stays as it is
-      during("saving the last checkpoint; kept " + saver_->kept(), [&] {
-        const spans::Span span("save");
-        check_replicas(world_, model_, stepper_->updater(), state_.step, saver_->kept());
-        hooks_.store(state_);
-        saver_->save(worth());
-        seconds = watch.seconds();
-        told_saved(saver_->settle(/*wait=*/true));
-      });
-  } catch (...) {
-    if (log_) log_->finish();
-    throw;
-  }
+  if (saver_->step() != state_.step || (complete && worked_))  // with nothing done a checkpoint stays as it is
+    during("saving the last checkpoint; kept " + saver_->kept(), [&] {
+      const spans::Span span("save");
+      check_replicas(world_, model_, stepper_->updater(), state_.step, saver_->kept());
+      hooks_.store(state_);
+      saver_->save(worth());
+      seconds = watch.seconds();
+      told_saved(saver_->settle(/*wait=*/true));
+    });
   if (log_) log_->finish();  // what trackers send then comes behind what must not be lost
   if (!complete)
     log::info("{} at step {}: saved in {}; the same command again goes on", stop_name(), state_.step,

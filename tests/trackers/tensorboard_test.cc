@@ -209,6 +209,20 @@ TEST(TensorBoard, GoesOnWhenTheDiskHasRoomAgain) {
   EXPECT_EQ(event_files(folder.path()).size(), 1u);
 }
 
+TEST(TensorBoard, AFileThatIsRemovedMeanwhileIsBegunAnew) {
+  for (const bool whole_folder : {true, false}) {
+    const test::TempFolder folder;
+    const auto tracker = tensorboard(folder.path(), {.resumed = false});
+    tracker->log(1, {{"loss", 1}});
+    const std::int64_t before = log::warnings();
+    fs::remove_all(whole_folder ? folder / "tensorboard" : event_files(folder.path()).at(0));
+    tracker->log(2, {{"loss", 2}});
+    tracker->log(3, {{"loss", 3}});
+    EXPECT_EQ(log::warnings(), before + 1);
+    EXPECT_EQ(shown_of(folder.path()), (Lines{kRecipe, "2 train/loss 2", "3 train/loss 3"}));
+  }
+}
+
 TEST(TensorBoard, AFolderThatCannotBeWrittenIsAWarning) {
   const test::TempFolder folder;
   const std::int64_t before = log::warnings();

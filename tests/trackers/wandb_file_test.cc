@@ -78,11 +78,23 @@ std::string without_filling(const std::string& bytes) {
   return rest;
 }
 
-std::vector<WandbRecord> records_of(std::string_view file) {
+struct Read {
   std::vector<WandbRecord> records;
-  each_wandb_record(file, [&](const WandbRecord& record, WandbPlace) { records.push_back(record); });
-  return records;
+  std::vector<std::uint64_t> ends;
+  WandbEnd end;
+};
+
+Read read_as_file(std::string_view bytes) {
+  const test::TempFolder folder;
+  Read read;
+  read.end = each_wandb_record(InFile(folder.write("run.wandb", bytes)), [&](const WandbRecord& record, WandbPlace at) {
+    read.records.push_back(record);
+    read.ends.push_back(at.end);
+  });
+  return read;
 }
+
+using Why = WandbEnd::Why;
 
 TEST(WandbFile, ItsChecksumIsTheCommonOne) {
   EXPECT_EQ(crc32("123456789"), 0xCBF43926u);
@@ -96,26 +108,31 @@ TEST(WandbFile, RecordsAreWandbsByteForByte) {
 }
 
 TEST(WandbFile, ReadsWhatItWrites) {
-  const std::vector<WandbRecord> records = records_of(golden_file());
+  const auto [records, ends, end] = read_as_file(golden_file());
   ASSERT_EQ(records.size(), 20u);
   EXPECT_EQ(read_wandb_run(records[0].content).id, "abcd1234");
   EXPECT_EQ(read_wandb_run(records[0].content).start, 1700000000);
   EXPECT_EQ(read_wandb_values(records[4].content).at("train/loss"), "NaN");
   EXPECT_EQ(records[18].content, wandb_summary({{"text", "\"" + std::string(3 * kBlockOfLog, 'x') + "\""}}).content);
   EXPECT_EQ(records[19].kind, kWandbExit);
+  EXPECT_EQ(end.why, Why::whole);
+  EXPECT_EQ(end.at, golden_file().size());
 }
 
 TEST(WandbFile, ARecordThatIsCutOffEndsIt) {
   const std::string file = golden_file();
-  std::vector<std::uint64_t> ends;
-  each_wandb_record(file, [&](const WandbRecord&, WandbPlace place) { ends.push_back(place.end); });
+  const std::vector<std::uint64_t> ends = read_as_file(file).ends;
   EXPECT_EQ(ends.back(), file.size());
   for (std::size_t i = 0; i < ends.size(); ++i)
-    for (const std::uint64_t less : {1, 3, 7, 8})
-      EXPECT_EQ(records_of(std::string_view(file).substr(0, ends[i] - less)).size(), i) << less;
-  EXPECT_TRUE(records_of("").empty());
-  EXPECT_TRUE(records_of(":W&B").empty());
-  EXPECT_TRUE(records_of(kWandbStart).empty());
+    for (const std::uint64_t less : {1, 3, 7, 8}) {
+      const Read read = read_as_file(std::string_view(file).substr(0, ends[i] - less));
+      EXPECT_EQ(read.records.size(), i) << less;
+      EXPECT_EQ(read.end.why, Why::torn) << i << " " << less;
+      EXPECT_EQ(read.end.at, i == 0 ? kWandbStart.size() : ends[i - 1]);
+    }
+  for (const char* none : {"", ":W&B"}) EXPECT_EQ(read_as_file(none).end.why, Why::torn);
+  EXPECT_EQ(read_as_file(kWandbStart).end.why, Why::whole);
+  EXPECT_EQ(read_as_file("a text").end.why, Why::damaged);
 }
 
 TEST(WandbFile, ADamagedByteEndsIt) {
@@ -126,9 +143,29 @@ TEST(WandbFile, ADamagedByteEndsIt) {
   for (std::size_t at = 0; at < file.size(); ++at) {
     std::string damaged = file;
     damaged[at] = static_cast<char>(damaged[at] ^ 4);
-    const std::size_t whole = records_of(damaged).size();
+    const Read read = read_as_file(damaged);
+    const std::size_t whole = read.records.size();
     EXPECT_LT(whole, 3u) << at;
     EXPECT_LE(whole, at / record) << at;
+    if (whole < 2) {
+      EXPECT_EQ(read.end.why, Why::damaged) << at;
+    }
+    EXPECT_EQ(read.end.at, at < kWandbStart.size() ? 0 : whole == 0 ? kWandbStart.size() : read.ends.back()) << at;
+  }
+}
+
+// It seems to run past the end of the file then, as a torn record does.
+TEST(WandbFile, ALengthThatIsTooLargeIsDamageWhereRecordsStandBehind) {
+  LogFile log;
+  for (int line = 0; line < 3; ++line) log.add(wandb_history({{"train/loss", "2.5"}}, line));
+  std::string file = log.bytes();
+  const std::vector<std::uint64_t> ends = read_as_file(file).ends;
+  for (const std::size_t i : {0, 1}) {
+    std::string damaged = file;
+    damaged[ends[i] + 5] ^= 0x10;
+    const Read read = read_as_file(damaged);
+    EXPECT_EQ(read.records.size(), i + 1);
+    EXPECT_EQ(read.end.why, i == 0 ? Why::damaged : Why::torn);
   }
 }
 

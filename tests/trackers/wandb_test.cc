@@ -1,12 +1,14 @@
 // Offline runs for W&B: lines, the recipe, resumes, what is uploaded, torn ends, a folder that cannot be written.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -147,6 +149,19 @@ void limit_files(rlim_t bytes) {  // a write beyond it fails with EFBIG
   setrlimit(RLIMIT_FSIZE, &limit);
 }
 
+// What is said while it lives, a message a line.
+class WandbWords {
+ public:
+  WandbWords() {
+    log::set_sink([this](log::Level, std::string_view text) { said_.emplace_back(text); });
+  }
+  ~WandbWords() { log::set_sink({}); }
+  const Lines& said() const { return said_; }
+
+ private:
+  Lines said_;
+};
+
 const std::string kStart = "21 17 12 12 ";  // kinds: header, run, two metrics
 
 TEST(WandbTracker, ARunHasItsNumbersAndItsRecipe) {
@@ -280,6 +295,123 @@ TEST(WandbTracker, ATornRecordIsLostAlone) {
   wandb(folder.path(), {.step = 2})->log(3, {{"loss", 3}});
   EXPECT_EQ(history_of(folder.path()),
             (Lines{"0: train/global_step 1, train/loss 1", "1: train/global_step 3, train/loss 3"}));
+}
+
+// Lines up to the checkpoint are never made again.
+TEST(WandbTracker, ADamagedRecordCostsNoLineBehindIt) {
+  const test::TempFolder first;
+  std::vector<std::uintmax_t> ends;
+  {
+    const auto tracker = wandb(first.path(), {.resumed = false});
+    for (int step = 1; step <= 8; ++step) {
+      tracker->log(step, {{"loss", step}});
+      ends.push_back(fs::file_size(files_of(first.path()).at(0)));
+    }
+  }
+  const fs::path file = fs::relative(files_of(first.path()).at(0), first.path());
+  const std::string whole = test::content_of(first / file.string());
+  const auto resumed = [&](std::uintmax_t at, int bit, std::int64_t step) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ bit);
+    const test::TempFolder folder;
+    folder.write(file.string(), damaged);
+    const WandbWords words;
+    wandb(folder.path(), {.step = step})->log(step + 1, {{"loss", 9}});
+    const std::string after = test::content_of(folder / file.string());
+    if (after == damaged) {
+      EXPECT_EQ(words.said().size(), 1u) << at;
+      EXPECT_THAT(words.said(), testing::Each(testing::AllOf(testing::HasSubstr(file.filename().string()),
+                                                             testing::HasSubstr("damaged at byte ")))) << at;
+    } else {
+      EXPECT_EQ(words.said(), Lines{});
+    }
+    EXPECT_EQ(files_of(folder.path()).size(), 2u);
+    EXPECT_EQ(history_in(files_of(folder.path()).back()).size(), 1u);
+    return after.size();
+  };
+  for (const int bit : {1, 0x20})
+    for (std::uintmax_t at = ends[0]; at < ends[1]; at += at < ends[0] + 8 ? 1 : 5)
+      EXPECT_EQ(resumed(at, bit, 8), whole.size()) << at;
+  for (const std::uintmax_t at : {0, 9, 30}) EXPECT_EQ(resumed(at, 1, 8), whole.size());  // nobody knows whose it was
+  EXPECT_EQ(resumed(ends[4] + 20, 1, 3), ends[2]);  // what is made again goes, and the damage in it
+  EXPECT_EQ(resumed(ends[0] + 20, 1, 1), whole.size());  // the first line that is made again is the damaged one
+}
+
+TEST(WandbTracker, AFileThatIsTooLargeForMemoryIsRead) {
+  const test::TempFolder folder;
+  {
+    const auto tracker = wandb(folder.path(), {.resumed = false});
+    for (int step = 1; step <= 2; ++step) tracker->log(step, {{"loss", step}});
+  }
+  const fs::path first = files_of(folder.path()).at(0);
+  const std::uint64_t size = std::uint64_t{17} << 30;
+  fs::resize_file(first, size);  // a hole
+  const WandbWords words;
+  wandb(folder.path(), {.step = 2})->log(3, {{"loss", 3}});
+  EXPECT_EQ(fs::file_size(first), size);
+  EXPECT_EQ(words.said().size(), 1u);
+  EXPECT_EQ(history_in(files_of(folder.path()).at(1)), Lines{"2: train/global_step 3, train/loss 3"});
+}
+
+TEST(WandbTracker, AFileThatCannotBeReadIsPassedOver) {
+  const test::TempFolder folder;
+  for (const char* id : {"{id: other}", "{id: mine}"})
+    for (int i = 0; i < 2; ++i) wandb(folder.path(), {.step = i}, id)->log(i + 1, {{"loss", i}});
+  std::vector<fs::path> files = files_of(folder.path());
+  std::erase_if(files, [](const fs::path& file) { return file.filename() != "run-mine.wandb"; });
+  fs::permissions(files.at(0), fs::perms::none);
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
+    if (entry.is_directory()) fs::permissions(entry.path(), fs::perms::all);
+  fs::permissions(folder.path(), fs::perms::all);
+  const uid_t user = ::geteuid();
+  if (user == 0 && ::seteuid(65534) != 0) GTEST_SKIP() << "root, who may read everything";
+  const WandbWords words;
+  wandb(folder.path(), {.step = 2}, "{id: mine}")->log(3, {{"loss", 3}});
+  ASSERT_EQ(::seteuid(user), 0);
+  fs::permissions(files.at(0), fs::perms::owner_all);
+  ASSERT_EQ(words.said().size(), 1u);
+  for (const std::string& part : {files.at(0).string(), std::string("cannot open: Permission denied; the file stays")})
+    EXPECT_THAT(words.said().at(0), testing::HasSubstr(part));
+  EXPECT_EQ(history_of(folder.path()).back(), "2: train/global_step 3, train/loss 3");
+}
+
+TEST(WandbTracker, AFileThatIsRemovedMeanwhileIsBegunAnew) {
+  const std::vector<std::function<void(const fs::path&, const fs::path&)>> ways{
+      [](const fs::path& run, const fs::path&) { fs::remove_all(run / "wandb"); },
+      [](const fs::path&, const fs::path& file) { fs::remove_all(file.parent_path()); },
+      [](const fs::path&, const fs::path& file) { fs::remove(file); },
+      [](const fs::path&, const fs::path& file) { fs::resize_file(file, 0); },
+      [](const fs::path&, const fs::path& file) { fs::resize_file(file, fs::file_size(file) - 1); }};
+  for (const auto& lose : ways) {
+    const test::TempFolder folder;
+    const auto tracker = wandb(folder.path(), {.resumed = false});
+    for (int step = 1; step <= 2; ++step) tracker->log(step, {{"loss", step}});
+    const fs::path file = files_of(folder.path()).at(0);
+    const std::string id = text_in(run_in(file), 1);
+    const WandbWords words;
+    lose(folder.path(), file);
+    for (int step = 3; step <= 4; ++step) tracker->log(step, {{"loss", step}});
+    EXPECT_EQ(history_of(folder.path()),
+              (Lines{"2: train/global_step 3, train/loss 3", "3: train/global_step 4, train/loss 4"}));
+    const fs::path now = files_of(folder.path()).at(0);
+    EXPECT_EQ(kinds_in(now), kStart + "3 3 2 3 2 ");
+    EXPECT_EQ(items_in(text_in(records_in(now).at(4), 3)).at("train/loss"), "2");  // what is uploaded stays so
+    EXPECT_EQ(text_in(run_in(now), 1), id);
+    EXPECT_TRUE(fs::is_directory(now.parent_path() / "files"));
+    ASSERT_EQ(words.said().size(), 1u);
+    EXPECT_THAT(words.said().at(0), testing::HasSubstr("removed or cut meanwhile, begun anew"));
+  }
+}
+
+TEST(WandbTracker, ARunHasTheNameOfItsFolderHoweverThatIsWritten) {
+  const test::TempFolder folder;
+  for (const char* name : {"one/.", "two/a/..", "three//", "./four/../five/"}) {
+    const fs::path run = folder / name;
+    fs::create_directories(folder / "four");
+    fs::create_directories(run);
+    wandb(run, {});
+    EXPECT_EQ(text_in(run_in(files_of(run).at(0)), 8), fs::canonical(run).filename());
+  }
 }
 
 TEST(WandbTracker, GoesOnWhenTheDiskHasRoomAgain) {
