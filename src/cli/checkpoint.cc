@@ -306,7 +306,7 @@ class CheckpointCommand final : public Command {
 
 void register_checkpoint(Registries& hone) {
   hone.commands.add<CheckpointCommand>("checkpoint",
-                                       "List, verify, prune, compare and average the checkpoints of runs.");
+                                       "List, verify, prune, diff and average the checkpoints of runs.");
 }
 
 }  // namespace hone::cli

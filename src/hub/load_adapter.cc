@@ -66,6 +66,10 @@ class Reader {
           .hint(
               "give the base such a head first: transformers' AutoModelForSequenceClassification.from_pretrained(base, "
               "num_labels=N).save_pretrained(folder); hone then reads the adapter on that folder");
+    if (!weight && find(module + ".gate_up_proj"))
+      throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: gpt-oss's experts, which are one tensor, take no adapter "
+                                                     "here", path(), key))
+          .hint("merge the adapter with PEFT, and give hone the merged model");
     if (!weight)
       throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: the model has no {}{}", path(), key, module,
                                                      tied_ && module == kHead ? " of its own: it is tied to the table "

@@ -88,6 +88,7 @@ void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Pro
   const std::int64_t window = integer(c.sliding_window, absent, 0, "sliding_window", problems).value_or(0);
   if (family.windows == Windows::given) return s.windows.assign(s.windows.size(), window);
   if (family.windows == Windows::pattern) {
+    s.sliding_window = window > 0 ? window : kWindow;
     if (c.layer_types) return read_layer_types(c, window, "a sliding_window", s, problems);
     for (std::int64_t i = 0; i < std::ssize(s.windows); ++i) s.windows[i] = (i + 1) % family.pattern != 0 ? window : 0;
     return;
@@ -272,7 +273,9 @@ Node flag(bool value) { return config::Values<bool>::write(value); }
 void write_windows(Node& node, const LlamaConfig& c, const LlamaShape& s) {
   const Family& family = *family_of(s.model_type);
   const auto widest = std::max_element(s.windows.begin(), s.windows.end());
-  const std::int64_t window = widest == s.windows.end() ? 0 : *widest;
+  std::int64_t window = widest == s.windows.end() ? 0 : *widest;
+  // transformers looks it up where config.json lists layers, whether one of them slides or not.
+  if (window == 0) window = s.sliding_window;
   if (may_slide(family.windows)) node.at_or_add("sliding_window") = window > 0 ? number(window) : Node();
   if (family.windows == Windows::all_if_used || family.windows == Windows::listed)
     node.at_or_add("use_sliding_window") = flag(window > 0);

@@ -56,7 +56,7 @@ struct LlamaConfig : LabelKeys {
                   "Key and value heads; null = as many as query heads."),
             field("head_dim", &C::head_dim,
                   "Size of a head; absent: hidden_size / num_attention_heads, but 256 in gemma, qwen3_next and "
-                  "qwen3_5_text, 128 in qwen3.",
+                  "qwen3_5_text, 128 in qwen3 and glm, 64 in gpt_oss.",
                   {.low = 2, .high = 65536}),
             field("max_position_embeddings", &C::max_position_embeddings, "Longest sequence the model is meant for.",
                   size),
@@ -113,6 +113,7 @@ struct LlamaShape {
   double attention_scale = 1, attention_soft_cap = 0, logit_soft_cap = 0, embedding_scale = 1;
   double residual_scale = 1, hidden_scale = 1;  // of what is added, and of what the head reads
   std::vector<std::int64_t> windows;  // per layer; 0 = all tokens
+  std::int64_t sliding_window = 0;    // what config.json says of it, though no layer slides; 0: nothing
   nn::RopeConfig rope;
   std::optional<nn::RopeConfig> sliding_rope;  // of the layers that slide, where they have another
   std::vector<bool> unrotated;                 // per layer; empty: all are rotated

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -28,25 +29,12 @@ std::string kept_rows(const std::string& text, std::int64_t step) {
   return kept;
 }
 
-// The rows of one call to log(): where they begin, and the names in them.
-struct Line {
-  std::uint64_t begin;
-  std::vector<std::string> names;
-};
-
-// Those of one step. Names are in order within each, so where they are not the next one begins.
-std::vector<Line> lines_of(const std::string& text, std::int64_t step) {
-  std::vector<Line> lines;
-  std::uint64_t at = 0;
-  for (const std::string& row : split(text, '\n')) {
-    const std::vector<std::string> fields = split(row, ',');
-    if (fields.size() == 3 && parse_int(fields[0]) == step) {
-      if (lines.empty() || lines.back().names.back() >= fields[1]) lines.push_back({at, {}});
-      lines.back().names.push_back(fields[1]);
-    }
-    at += row.size() + 1;
-  }
-  return lines;
+std::set<std::string> names_of(const std::string& text, std::int64_t step) {
+  std::set<std::string> names;
+  for (const std::string& row : split(text, '\n'))
+    if (const std::vector<std::string> fields = split(row, ','); fields.size() == 3 && parse_int(fields[0]) == step)
+      names.insert(fields[1]);
+  return names;
 }
 
 class Csv final : public Tracker {
@@ -61,7 +49,7 @@ class Csv final : public Tracker {
                        "got " + hone::quoted(file) + ", expected a name that ends in .csv, without a path");
     }
   };
-  Csv(const Config& config, const RunInfo& run) : name_(config.file), start_(run.resumed ? run.start_step : -1) {
+  Csv(const Config& config, const RunInfo& run) : name_(config.file), step_(run.resumed ? run.start_step : -1) {
     try {
       folder_.emplace(Env::process().open_folder(run.folder));
       const std::string before = folder_->maybe_read_file(name_, kMaxRows).value_or("");
@@ -69,10 +57,10 @@ class Csv final : public Tracker {
         throw Error(ErrorKind::config, fmt::format("{}: not written by this tracker, and not replaced; expected {} as "
                                                    "its first line, or another trackers file",
                                                    (folder_->path() / name_).string(), hone::quoted(kHeader)));
-      const std::string kept = kept_rows(before, start_);
+      const std::string kept = kept_rows(before, step_);
       folder_->replace_file(name_, kept);
       good_size_ = kept.size();
-      of_start_ = lines_of(kept, start_);
+      names_ = names_of(kept, step_);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::config) throw;
       warnings_.warning(error.what());
@@ -81,16 +69,18 @@ class Csv final : public Tracker {
 
   void log(std::int64_t step, const Metrics& metrics) override {
     if (!good_size_) return;
-    Line line{};
+    if (step != step_) names_.clear();
+    step_ = step;
     std::string rows;
+    std::set<std::string> names = names_;
     for (const auto& [name, value] : metrics) {
-      if (name == "step") continue;
-      line.names.push_back(name);
+      if (name == "step" || !names.insert(name).second) continue;
       rows += fmt::format("{},{},{}\n", step, name, value);
     }
+    if (rows.empty()) return;
     try {
-      leave_out_repeated(step, line);
       write(rows);
+      names_ = std::move(names);
     } catch (const Error& error) {
       file_.reset();  // opened anew, and cut to its last whole line, next time
       warnings_.warning(error.what());
@@ -98,14 +88,6 @@ class Csv final : public Tracker {
   }
 
  private:
-  // What was written at that step after the checkpoint is written again, in the same order.
-  void leave_out_repeated(std::int64_t step, const Line& line) {
-    const auto found =
-        std::find_if(of_start_.begin(), of_start_.end(), [&](const Line& one) { return one.names == line.names; });
-    if (step == start_ && found != of_start_.end()) good_size_ = found->begin;
-    of_start_.clear();
-  }
-
   void write(const std::string& rows) {
     if (!file_) file_.emplace(folder_->append_to(name_));
     if (file_->size() > *good_size_) file_->truncate(*good_size_);
@@ -115,10 +97,12 @@ class Csv final : public Tracker {
 
   std::optional<Folder> folder_;
   std::string name_;
-  std::int64_t start_;
   std::optional<OutFile> file_;
   std::optional<std::uint64_t> good_size_;  // end of the last whole line; nothing: there is no file
-  std::vector<Line> of_start_;              // there already, of the step at which the run goes on
+  std::int64_t step_;
+  // Written of that step: an evaluation's line has numbers of the step's own again, and where a run goes on they are
+  // there from before.
+  std::set<std::string> names_;
   log::Limiter warnings_;
 };
 

@@ -175,14 +175,24 @@ class Wandb final : public Tracker {
     run_.id = earlier.id.empty() ? new_wandb_id() : earlier.id;
     // wandb uploads files of one run in the order of their starts, also after the clock was set back.
     run_.start = std::max(static_cast<std::int64_t>(wall_seconds()), earlier.last_start + 1);
-    std::string name;
-    while (all.exists(name = fmt::format("{}{}-{}", kOfflineRun, time_of_name(run_.start), run_.id))) ++run_.start;
+    std::string name = free_name(all);
     last_ = earlier.last;
     line_ = earlier.next_line;
     runtime_before_ = earlier.runtime_s;
     tags_ = earlier.tags;
     file_.emplace(run_folder, std::vector<std::string>{kWandbFolder, name}, wandb_file_name(run_.id));
     for (const std::string& warning : earlier.warnings) log::warning("{}", warning);
+  }
+
+  // Behind those of earlier processes within the minute, also of one whose file nobody can read.
+  std::string free_name(const Folder& all) {
+    std::string last, name;
+    for (const std::string& there : all.list())
+      if (there.starts_with(kOfflineRun)) last = std::max(last, there);
+    const auto named = [&] { return name = fmt::format("{}{}-{}", kOfflineRun, time_of_name(run_.start), run_.id); };
+    for (const std::int64_t latest = run_.start + 60; named() <= last && run_.start < latest;) ++run_.start;
+    while (all.exists(named())) ++run_.start;
+    return name;
   }
 
   RunInfo info_;

@@ -1,6 +1,7 @@
 // Decoders with blocks of their own, Llama's relatives and xLSTM, against transformers: logits, losses, every gradient,
 // ten AdamW steps; with kernels and without. Then what every decoder has to do alike: packing, the cache, recomputed
 // blocks, lower precision.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -225,6 +226,14 @@ TEST(DecoderConfigs, AbsentKeysMeanWhatTheyDoInTransformers) {
                              R"("layer_types": ["sliding_attention", "full_attention"])", R"("sliding_window": 128)"})
       EXPECT_THAT(gpt_oss, HasSubstr(part)) << scaling;
   }
+  // transformers asks for a window also where no layer slides.
+  for (const char* type : {"gpt_oss", "gemma2", "gemma3_text", "olmo3"})
+    EXPECT_THAT(told(fmt::format(R"({{"model_type": "{}", "num_hidden_layers": 1, "sliding_window": 64,
+                                     "layer_types": ["full_attention"]}})", type)),
+                HasSubstr(R"("sliding_window": 64)"));
+  EXPECT_THAT(told(R"({"model_type": "gemma2", "num_hidden_layers": 1, "sliding_window": null,
+                       "layer_types": ["full_attention"]})"),
+              HasSubstr(R"("sliding_window": 4096)"));
   EXPECT_THAT(told(R"({"model_type": "gpt_oss", "num_hidden_layers": 2, "rope_parameters": {}})"),
               HasSubstr(R"("rope_type": "default")"));
 }
