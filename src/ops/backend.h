@@ -132,6 +132,10 @@ struct Backend {
     void (*multiply)(const at::Tensor& x, const at::Tensor& factor) = nullptr;
     // As dequantize_into() of ops/quantized.h; null: by ATen.
     void (*dequantize)(const Quantized& quantized, const at::Tensor& to) = nullptr;
+    // As ops/clamped_gate.h says, of what is dense; null: by ATen.
+    at::Tensor (*clamped_gate)(const at::Tensor& both_SJ, const ClampedGate& gate) = nullptr;
+    at::Tensor (*clamped_gate_backward)(const at::Tensor& d_SI, const at::Tensor& both_SJ,
+                                        const ClampedGate& gate) = nullptr;
   } elementwise{};
 
   struct Sums {

@@ -1,14 +1,18 @@
-// gpt-oss's gate in ATen's passes, a part of the rows at a time: what is computed in fp32 on the way stays small.
+// gpt-oss's gate: by a table's kernel, else in ATen's passes, a part of the rows at a time: what is computed in fp32 on
+// the way stays small.
 #include "ops/clamped_gate.h"
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
 #include "base/sections.h"
+#include "ops/backend.h"
 #include "ops/row_products.h"
 
 namespace hone::ops {
 namespace {
+
+const Backend::Elementwise& kernels_of(const at::Tensor& x) { return backend_of(x).elementwise; }
 
 at::Tensor half(const at::Tensor& both_SJ, std::int64_t which) {
   return both_SJ.slice(1, which, both_SJ.size(1), 2).to(at::toOpMathType(both_SJ.scalar_type()));
@@ -27,6 +31,7 @@ at::Tensor clamped_gate(const at::Tensor& both_SJ, const ClampedGate& gate) {
 
 at::Tensor clamped_gate(const at::Tensor& both_SJ, const ClampedGate& gate) {
   const sections::Timed section(sections::Section::elementwise);
+  if (const auto kernel = kernels_of(both_SJ).clamped_gate) return kernel(both_SJ.contiguous(), gate);
   const at::Tensor y_SI = at::empty({both_SJ.size(0), both_SJ.size(1) / 2}, both_SJ.options());
   each_part_of_rows(both_SJ.size(0), y_SI.size(1), [&](std::int64_t first, std::int64_t rows) {
     y_SI.narrow(0, first, rows).copy_(reference::clamped_gate(both_SJ.narrow(0, first, rows), gate));
@@ -36,6 +41,8 @@ at::Tensor clamped_gate(const at::Tensor& both_SJ, const ClampedGate& gate) {
 
 at::Tensor clamped_gate_backward(const at::Tensor& d_SI, const at::Tensor& both_SJ, const ClampedGate& gate) {
   const sections::Timed section(sections::Section::elementwise);
+  if (const auto kernel = kernels_of(both_SJ).clamped_gate_backward)
+    return kernel(d_SI.contiguous(), both_SJ.contiguous(), gate);
   const at::Tensor made_SJ = at::empty_like(both_SJ, at::MemoryFormat::Contiguous);
   each_part_of_rows(both_SJ.size(0), d_SI.size(1), [&](std::int64_t first, std::int64_t rows) {
     const at::Tensor both = both_SJ.narrow(0, first, rows), to = made_SJ.narrow(0, first, rows);

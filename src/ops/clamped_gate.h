@@ -6,11 +6,9 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace hone::ops {
+#include "ops/primitives.h"
 
-struct ClampedGate {
-  double alpha = 1.702, limit = 7;
-};
+namespace hone::ops {
 
 // Computed in fp32 at least. No graph.
 at::Tensor clamped_gate(const at::Tensor& both_SJ, const ClampedGate& gate);

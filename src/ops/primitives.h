@@ -106,6 +106,11 @@ struct RoutedGradients {
   at::Tensor inner_SI, gate_SI, up_SI, weight_NK;
 };
 
+// gpt-oss's gate: ops/clamped_gate.h.
+struct ClampedGate {
+  double alpha = 1.702, limit = 7;
+};
+
 // Row p holds cos and sin of p's angles (times the attention factor), [P, K/2], fp32 (fp64 for fp64 models); rows_N
 // (int64) says which row belongs to each token.
 struct RopeTable {

@@ -48,6 +48,32 @@ TEST(ClampedGate, IsCutOnItsSides) {
   EXPECT_TRUE(d.eq(0).flatten().to(at::kLong).equal(at::tensor({0, 1, 1, 1, 0, 0, 0, 0}, at::kLong)));
 }
 
+TEST(ClampedGate, EveryKernelAgreesWithTheMeaning) {
+  const ClampedGate gate{.alpha = 1.3, .limit = 1.5};
+  for (const std::int64_t inner : {1, 7, 16, 33, 100})
+    for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
+      each_level([&](const std::string& way) {
+        const Tensor both = sample({9, 2 * inner}, type) * 2, d = sample({9, inner}, type, 2);
+        const Tensor wide = both.to(at::kDouble).requires_grad_();
+        const Tensor meaning = reference::clamped_gate(wide, gate);
+        meaning.backward(d.to(at::kDouble));
+        const std::string what = way + " inner " + std::to_string(inner);
+        expect_close(clamped_gate(both, gate).to(at::kDouble), meaning.detach(), tolerance(type), what);
+        expect_close(clamped_gate_backward(d, both, gate).to(at::kDouble), wide.grad(), tolerance(type), what);
+      });
+}
+TEST(ClampedGate, KeepsWhatIsNotANumber) {
+  each_level([&](const std::string& way) {
+    for (const std::int64_t place : {0, 1, 78, 79}) {
+      Tensor both = sample({1, 80}, at::kFloat);
+      both[0][place] = NAN;
+      const Tensor y = clamped_gate(both, {});
+      EXPECT_TRUE(y[0][place / 2].isnan().item<bool>()) << way;
+      EXPECT_EQ(y.isnan().sum().item<std::int64_t>(), 1) << way;
+    }
+  });
+}
+
 TEST(StackedExperts, EveryKernelAgreesWithTheMeaning) {
   for (const auto& [tokens, per_token] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {3, 3}, {40, 1}, {37, 3}}) {
     const Tensor chosen = stack_choice(tokens, per_token, 6);

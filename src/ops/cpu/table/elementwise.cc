@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "ops/cpu/clamped_gate.h"
 #include "ops/cpu/dropout.h"
 #include "ops/cpu/gated.h"
 #include "ops/cpu/quantized.h"
@@ -45,6 +46,32 @@ GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, cons
     });
   });
   return made;
+}
+
+at::Tensor clamped_gate(const at::Tensor& both_SJ, const ClampedGate& gate) {
+  const at::Tensor y_SI = at::empty({both_SJ.size(0), both_SJ.size(1) / 2}, both_SJ.options());
+  cpu::with_type(both_SJ.scalar_type(), [&]<class T>(T) {
+    const auto kernels = cpu::clamped_gate_kernels<T>();
+    const auto alpha = static_cast<cpu::Wide<T>>(gate.alpha), limit = static_cast<cpu::Wide<T>>(gate.limit);
+    at::parallel_for(0, y_SI.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
+      kernels.forward(both_SJ.const_data_ptr<T>() + 2 * begin, end - begin, alpha, limit,
+                      y_SI.mutable_data_ptr<T>() + begin);
+    });
+  });
+  return y_SI;
+}
+
+at::Tensor clamped_gate_backward(const at::Tensor& d_SI, const at::Tensor& both_SJ, const ClampedGate& gate) {
+  const at::Tensor made_SJ = at::empty_like(both_SJ);
+  cpu::with_type(both_SJ.scalar_type(), [&]<class T>(T) {
+    const auto kernels = cpu::clamped_gate_kernels<T>();
+    const auto alpha = static_cast<cpu::Wide<T>>(gate.alpha), limit = static_cast<cpu::Wide<T>>(gate.limit);
+    at::parallel_for(0, d_SI.numel(), grain(1), [&](std::int64_t begin, std::int64_t end) {
+      kernels.backward(d_SI.const_data_ptr<T>() + begin, both_SJ.const_data_ptr<T>() + 2 * begin, end - begin, alpha,
+                       limit, made_SJ.mutable_data_ptr<T>() + 2 * begin);
+    });
+  });
+  return made_SJ;
 }
 
 void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back) {
@@ -113,7 +140,8 @@ void dequantize(const Quantized& quantized, const at::Tensor& to) {
 }  // namespace
 
 Backend::Elementwise elementwise() {
-  return {gated, gated_backward, rotate_into, dropout, /*multiply=*/nullptr, dequantize};
+  return {gated,      gated_backward, rotate_into,          dropout, /*multiply=*/nullptr,
+          dequantize, clamped_gate,   clamped_gate_backward};
 }
 Backend::Routed routed() { return RoutedParts<gated, gated_backward>::all(); }
 
