@@ -1,11 +1,14 @@
 // The layers of a command's recipe.
 #include "cli/recipe.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <mutex>
+#include <set>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -36,11 +39,33 @@ void tell_lone_underscores() {
   }
 }
 
+// Who gives a list twice may want both; of anything else the last one counts, as scripts that add to a line rely on.
+void look_for_doubles(const RecipeOverrides& flags) {
+  static std::set<std::string> told;
+  std::map<std::string, std::string> before;
+  Problems problems;
+  for (const auto& [path, value] : flags) {
+    const auto [earlier, is_first] = before.try_emplace(path, value);
+    if (is_first || earlier->second == value) continue;
+    const std::vector<config::OptionInfo> rows = config::describe(Recipe());
+    const bool is_list = std::any_of(rows.begin(), rows.end(), [&](const config::OptionInfo& row) {
+      return row.path == path && row.type.starts_with("list");
+    });
+    if (is_list)
+      problems.add(path, fmt::format("given twice, expected once, with all that the list has: '--{}=[a, b]'", path), "",
+                   {"--" + path, 0});
+    else if (told.insert(path).second)
+      log::warning("--{}: given twice; the last one counts", path);
+  }
+  problems.raise();
+}
+
 }  // namespace
 
 RecipeLayers recipe_layers(const Invocation& call, const std::vector<std::string>& set, const std::string& file) {
   static std::once_flag told;
   std::call_once(told, tell_lone_underscores);
+  look_for_doubles(call.overrides);
   return {.file = file, .set = set, .environment = config::environment_overrides(environ), .flags = call.overrides};
 }
 

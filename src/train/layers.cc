@@ -1,11 +1,8 @@
 // Only what a layer reaches into is written out as a section: `${model}` elsewhere still means the plain value.
 #include "train/layers.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <span>
 
 #include "base/strings.h"
@@ -86,19 +83,6 @@ bool is_text_of(const std::vector<config::OptionInfo>& rows, const std::string& 
   });
 }
 
-// Who gives a list twice may want both.
-void tell_twice(const std::string& path, config::Problems& problems, const config::Mark& mark) {
-  const std::vector<config::OptionInfo> rows = config::describe(Recipe());
-  const bool is_list = std::any_of(rows.begin(), rows.end(), [&](const config::OptionInfo& row) {
-    return row.path == path && row.type.starts_with("list");
-  });
-  if (is_list)
-    problems.add(path, fmt::format("given twice, expected once, with all that the list has: '--{}=[a, b]'", path), "",
-                 mark);
-  else
-    problems.note(path, "given twice; the last one counts", mark);
-}
-
 bool is_yaml_text(const std::string& words) {
   config::Problems problems;
   const Node node = config::parse_yaml(words, "", problems);
@@ -132,12 +116,9 @@ void put_over(Node& root, const RecipeOverrides& overrides, std::string_view sou
     const std::string path = std::string(option.section) + "." + option.key;
     return is_given(path) || (option.shorthand && is_given(option.section));
   });
-  std::map<std::string, std::string> before;
   for (const auto& [given, value] : overrides) {
     const config::Mark mark{source.empty() ? "--" + given : std::string(source), 0};
     const std::string path = config::current_path<Recipe>(given, &root, problems, mark);
-    const auto [earlier, is_first] = before.try_emplace(path, value);
-    if (!is_first && earlier->second != value) tell_twice(path, problems, mark);
     if (path != given && is_given(path))
       problems.add(given, "is called " + path + " now, which is given as well", "", mark);
     open_path(root, path);

@@ -207,6 +207,17 @@ TEST(ChatMask, LeavesOutWhatEndsTheWholeConversation) {
   EXPECT_HONE_ERROR(learnt_text(other, conversation(kTwoTurns), Learnt::assistant), data, "it ends differently");
 }
 
+TEST(ChatMask, LearnsWhatEndsATurnThoughTheLastOneEndsOtherwise) {
+  const std::string turns = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}";
+  const std::string last = "{% if loop.last and not add_generation_prompt %}<|endoftext|>{% else %}";
+  const std::string asks = "{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  EXPECT_EQ(learnt_text(turns + last + "<|im_end|>" + asks, conversation(kTwoTurns), Learnt::assistant),
+            "one<|im_end|>two<|endoftext|>");
+  // What begins the next message is not what ends this one.
+  EXPECT_HONE_ERROR(learnt_text(turns + last + asks, conversation(kTwoTurns), Learnt::assistant), data,
+                    "it ends differently");
+}
+
 TEST(ChatMask, LearnsATurnThatComesFirst) {
   const ordered_json talk = {{{"role", "assistant"}, {"content", "hello"}},
                              {{"role", "user"}, {"content", "a"}},

@@ -89,7 +89,9 @@ Rendered ChatTurns::render_part(std::size_t message, std::size_t count, bool pro
 
 void ChatTurns::fail(std::size_t message, const std::string& fact) const {
   std::string hint = "mark what the assistant writes in the template with {% generation %} ... {% endgeneration %}";
-  if (template_.mentions("enable_thinking"))
+  const bool thinks = std::none_of(chat_.variables.begin(), chat_.variables.end(),
+                                   [](const auto& one) { return one.first == "enable_thinking"; });
+  if (thinks && template_.mentions("enable_thinking"))
     hint =
         R"(for turns without thinking give the record "chat_template_kwargs": {"enable_thinking": false}; or )" + hint;
   const std::vector<bool> answers = assistants(chat_);
@@ -180,14 +182,33 @@ std::size_t ChatTurns::end_of(std::size_t message, const Own& own) const {
     fail(message, "it is written differently when messages follow, and its end is not found");
   const std::string_view end = tail_of(until);
   const std::string_view found = std::string_view(whole_.text).substr(own.end);
-  const std::size_t same = same_bytes(end, found), common = std::min(same, same_bytes(end, asked_behind(message, end)));
+  const std::string asked = asked_behind(message, end);
+  const std::size_t same = same_bytes(end, found), common = std::min(same, same_bytes(end, asked));
   if (common == end.size()) return own.end + end.size();
   // What the template writes at the end of the whole conversation only is not the turn's.
   const std::size_t special = end_of_special(own.end, own.end + common);
   if (same == end.size()) return special == own.end ? own.end + end.size() : special;
   const bool another = message + 1 < chat_.messages.size() && assistants(chat_)[message + 1];
-  if (special == own.end || another) fail(message, "it ends differently when messages follow");
-  return special;
+  if (another) fail(message, "it ends differently when messages follow");
+  if (special != own.end) return special;
+  const std::size_t marked = end_by_another_token(own.end, end, own.end + same_bytes(asked, found));
+  if (marked == own.end) fail(message, "it ends differently when messages follow");
+  return marked;
+}
+
+// Where a template ends the last turn by another token than those before it (gpt-oss): behind the special token that
+// stands here, if a second one follows before what depends on who speaks next. `from`: it is not so.
+std::size_t ChatTurns::end_by_another_token(std::size_t from, std::string_view end, std::size_t until) const {
+  const Encoding last = tokenizer_.encode(end, false);
+  if (last.ids.size() != 1 || !tokenizer_.is_special(last.ids[0])) return from;
+  std::vector<std::size_t> ends;
+  for (std::size_t i = 0; i < encoding_.ids.size(); ++i) {
+    const auto& [first, behind] = encoding_.offsets[i];
+    if (first < from || behind > until || !tokenizer_.is_special(encoding_.ids[i])) continue;
+    if (ends.empty() && first != from) return from;
+    ends.push_back(behind);
+  }
+  return ends.size() < 2 ? from : ends[0];
 }
 
 // What follows the turn's text when another one is asked for behind it; `otherwise` where the template refuses that.

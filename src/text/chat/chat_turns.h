@@ -50,6 +50,7 @@ class ChatTurns {
   std::size_t begin_behind_prompt(std::size_t message, const Own& own) const;
   std::size_t end_of(std::size_t message, const Own& own) const;
   std::string asked_behind(std::size_t message, std::string_view otherwise) const;
+  std::size_t end_by_another_token(std::size_t from, std::string_view end, std::size_t until) const;
   std::size_t end_of_special(std::size_t from, std::size_t until) const;
   void check_tokens(std::size_t message, std::size_t begin) const;
   [[noreturn]] void fail(std::size_t message, const std::string& fact) const;
