@@ -39,12 +39,7 @@ LlamaConfig completed(const GlmConfig& given) {
 LlamaShape resolve(const GlmConfig& c, Problems& problems) {
   LlamaShape s;
   if (!resolve_base(completed(c), s, problems)) return s;
-  refuse_keys(s.model_type,
-              {{"layer_types", c.layer_types.has_value()},
-               {"mlp_bias", c.mlp_bias.value_or(false)},
-               {"use_sliding_window", c.use_sliding_window.value_or(false)},
-               {"max_window_layers", c.max_window_layers.has_value()}},
-              problems);
+  refuse_rare_keys(c, /*lists_layers=*/false, problems);
   s.output_bias = false;
   s.rotates_neighbours = true;
   return s;

@@ -15,7 +15,6 @@ namespace hone::models {
 namespace {
 
 constexpr const char* kGptOssWindow = "128";  // when the key is absent
-constexpr std::int64_t kPerToken = 4;         // likewise
 
 struct GptOssConfig : LocalExpertKeys<LlamaConfig> {
   using Base = LocalExpertKeys<LlamaConfig>;
@@ -60,17 +59,12 @@ GptOssShape resolve(const GptOssConfig& given, Problems& problems) {
   const GptOssConfig c = completed(given);
   GptOssShape s;
   if (!resolve_base(c, s, problems)) return s;
-  refuse_keys("gpt_oss",
-              {{"mlp_bias", c.mlp_bias.value_or(false)},
-               {"use_sliding_window", c.use_sliding_window.value_or(false)},
-               {"max_window_layers", c.max_window_layers.has_value()}},
-              problems);
+  refuse_rare_keys(c, /*lists_layers=*/true, problems);
   problems.require(s.activation_name == "silu", "hidden_act", fmt::format("got {}, expected silu", s.activation_name));
-  problems.require(c.experts_per_token.value_or(c.num_experts_per_tok.value_or(kPerToken)) ==
-                       c.num_experts_per_tok.value_or(kPerToken),
-                   "experts_per_token", "differs from num_experts_per_tok, which transformers reads alone");
   s.sinks = true;
-  s.experts = read_local_experts(c, {.count = 128, .per_token = kPerToken}, s, problems);
+  s.experts = read_local_experts(c, {.count = 128, .per_token = 4}, s, problems);
+  problems.require(c.experts_per_token.value_or(s.experts.per_token) == s.experts.per_token, "experts_per_token",
+                   "differs from num_experts_per_tok, which transformers reads alone");
   s.mlp = {.hidden = s.hidden,
            .inner = s.inner,
            .experts = s.experts.count,

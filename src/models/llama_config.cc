@@ -191,6 +191,15 @@ void refuse_keys(const std::string& family, const std::vector<std::pair<const ch
   for (const auto& [key, there] : given) problems.require(!there, key, family + " has no such key");
 }
 
+void refuse_rare_keys(const LlamaConfig& c, bool lists_layers, Problems& problems) {
+  refuse_keys(c.model_type,
+              {{"layer_types", !lists_layers && c.layer_types},
+               {"mlp_bias", c.mlp_bias.value_or(false)},
+               {"use_sliding_window", c.use_sliding_window.value_or(false)},
+               {"max_window_layers", c.max_window_layers.has_value()}},
+              problems);
+}
+
 bool is_default(const config::Open& open) {
   return open.node.kind() == Node::Kind::scalar && open.node.text() == "default";
 }

@@ -158,5 +158,7 @@ config::Node write_two_ropes(const LlamaShape& shape);
 
 // Keys of Llama's that a family does not have: a problem each.
 void refuse_keys(const std::string& family, const std::vector<std::pair<const char*, bool>>& given, Problems& problems);
+// The same of families without a say in biases of the MLP and in which layers slide; lists_layers: but for layer_types.
+void refuse_rare_keys(const LlamaConfig& config, bool lists_layers, Problems& problems);
 
 }  // namespace hone::models

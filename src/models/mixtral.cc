@@ -30,12 +30,7 @@ struct MixtralShape : LlamaShape {
 MixtralShape resolve(const MixtralConfig& c, Problems& problems) {
   MixtralShape s;
   if (!resolve_base(c, s, problems)) return s;
-  refuse_keys("mixtral",
-              {{"layer_types", c.layer_types.has_value()},
-               {"mlp_bias", c.mlp_bias.value_or(false)},
-               {"use_sliding_window", c.use_sliding_window.value_or(false)},
-               {"max_window_layers", c.max_window_layers.has_value()}},
-              problems);
+  refuse_rare_keys(c, /*lists_layers=*/false, problems);
   problems.require(c.router_jitter_noise == 0, "router_jitter_noise", "got a number above 0, expected 0");
   s.experts = read_local_experts(c, {.count = 8, .per_token = 2}, s, problems);
   return s;

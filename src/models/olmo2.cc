@@ -20,11 +20,7 @@ constexpr double kTheta = 500000;  // of OLMo 3's layers that slide whatever rop
 LlamaShape resolve(const Olmo2Config& c, Problems& problems) {
   LlamaShape s;
   if (!resolve_base(c, s, problems)) return s;
-  refuse_keys(s.model_type,
-              {{"mlp_bias", c.mlp_bias.value_or(false)},
-               {"use_sliding_window", c.use_sliding_window.value_or(false)},
-               {"max_window_layers", c.max_window_layers.has_value()}},
-              problems);
+  refuse_rare_keys(c, /*lists_layers=*/true, problems);
   if (s.model_type == "olmo3") read_two_ropes(c, kTheta, kTheta, s, problems);
   return s;
 }

@@ -55,12 +55,7 @@ LlamaConfig with_known_rope(const Phi3Config& c) {
 Phi3Shape resolve(const Phi3Config& c, Problems& problems) {
   Phi3Shape s;
   if (!resolve_base(with_known_rope(c), s, problems)) return s;
-  refuse_keys("phi3",
-              {{"layer_types", c.layer_types.has_value()},
-               {"mlp_bias", c.mlp_bias.value_or(false)},
-               {"use_sliding_window", c.use_sliding_window.value_or(false)},
-               {"max_window_layers", c.max_window_layers.has_value()}},
-              problems);
+  refuse_rare_keys(c, /*lists_layers=*/false, problems);
   const bool known = s.rope.rope_type == nn::RopeType::standard || s.rope.rope_type == nn::RopeType::longrope;
   problems.require(known, "rope_parameters.rope_type", "expected default or longrope, as transformers has it for phi3");
   problems.require(!c.lm_head_bias, "lm_head_bias", "got true, expected false");

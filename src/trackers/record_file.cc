@@ -6,15 +6,12 @@
 #include "base/strings.h"
 
 namespace hone::trackers {
-namespace {
 
 Folder opened_or_made(Folder folder, const std::vector<std::string>& names) {
   for (const std::string& name : names)
     folder = folder.is_folder(name) ? folder.open_folder(name) : folder.make_folder(name);
   return folder;
 }
-
-}  // namespace
 
 RecordFile::RecordFile(const Folder& run, std::vector<std::string> folders, std::string name)
     : run_(run), folders_(std::move(folders)), name_(std::move(name)) {}

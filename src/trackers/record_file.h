@@ -12,11 +12,14 @@
 
 namespace hone::trackers {
 
+// The last of these, each of which is in the one before; those that are missing are made.
+Folder opened_or_made(Folder folder, const std::vector<std::string>& names);
+
 // What a failed write leaves is cut off before the next one. Where somebody removes or cuts the file meanwhile, or
 // removes a folder above it, it is begun anew, with a warning. One thread at a time.
 class RecordFile {
  public:
-  // `folders`: each in the one before, made where it is missing. A file of that name is not there yet.
+  // folders: as opened_or_made() has them. A file of that name is not there yet.
   RecordFile(const Folder& run, std::vector<std::string> folders, std::string name);
   std::uint64_t open();                             // where its last whole record ends; 0: it has none (any more)
   void append(std::string_view records);            // REQUIRES: open()

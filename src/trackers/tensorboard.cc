@@ -110,7 +110,7 @@ class TensorBoard final : public Tracker {
   void take_folder() {
     if (file_) return;
     const Folder run = Env::process().open_folder(run_.folder);
-    const Folder folder = run.is_folder(name_) ? run.open_folder(name_) : run.make_folder(name_);
+    const Folder folder = opened_or_made(run, {name_});
     std::vector<std::string> earlier = folder.list();
     std::erase_if(earlier, [](const std::string& name) { return !name.starts_with(kEventFile); });
     const Shown shown = shown_by(folder, earlier);

@@ -169,8 +169,7 @@ class Wandb final : public Tracker {
   void take_up() {
     if (file_) return;
     const Folder run_folder = Env::process().open_folder(info_.folder);
-    const Folder all = run_folder.is_folder(kWandbFolder) ? run_folder.open_folder(kWandbFolder)
-                                                          : run_folder.make_folder(kWandbFolder);
+    const Folder all = opened_or_made(run_folder, {kWandbFolder});
     const WandbEarlier earlier = take_up_earlier(all, run_, info_.resumed ? info_.start_step : -1);
     run_.id = earlier.id.empty() ? new_wandb_id() : earlier.id;
     // wandb uploads files of one run in the order of their starts, also after the clock was set back.

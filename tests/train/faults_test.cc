@@ -111,13 +111,15 @@ TEST_F(Faults, AFullDiskDuringASaveKeepsTheLastCheckpointAndTrainsOn) {
   EXPECT_TRUE(has_step(10));
 }
 
+int fails_last_save(const Operation& operation) {
+  const bool hit = operation.kind == Operation::Kind::sync &&
+                   operation.path.string().find("step-00000010") != std::string::npos;
+  return hit ? EIO : 0;
+}
+
 TEST_F(Faults, AFailedFinalSaveIsAnErrorAndKeepsTheLastCheckpoint) {
   BrokenEnv env;
-  env.rule = [](const Operation& operation) {
-    return operation.kind == Operation::Kind::sync && operation.path.string().find("step-00000010") != std::string::npos
-               ? EIO
-               : 0;
-  };
+  env.rule = fails_last_save;
   options_.env = &env;
   EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "saving the last checkpoint; kept step 8");
   EXPECT_TRUE(has_step(8));
@@ -141,11 +143,7 @@ TEST_F(Faults, TrackersFinishOnlyWhatIsSaved) {
   static const bool once = (registries().trackers.add<Ended>("ended", "Counts."), true);
   static_cast<void>(once);
   BrokenEnv env;
-  env.rule = [](const Operation& operation) {
-    return operation.kind == Operation::Kind::sync && operation.path.string().find("step-00000010") != std::string::npos
-               ? EIO
-               : 0;
-  };
+  env.rule = fails_last_save;
   options_.env = &env;
   EXPECT_HONE_ERROR(train(recipe({{"trackers", "[ended]"}}), options_), checkpoint, "saving the last checkpoint");
   EXPECT_EQ(Ended::times, 0);
