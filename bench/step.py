@@ -49,7 +49,15 @@ TYPES = {"llama": ("Llama", {}), "qwen2": ("Qwen2", {}), "qwen3_moe": ("Qwen3Moe
          "gemma2": ("Gemma2", {}), "gemma3_text": ("Gemma3", {"query_pre_attn_scalar": 64}), "granite": ("Granite", {}),
          "smollm3": ("SmolLM3", {}), "olmo2": ("Olmo2", {}), "olmo3": ("Olmo3", {}), "phi3": ("Phi3", {}),
          "mixtral": ("Mixtral", {}), "xlstm": ("xLSTM", {}), "glm": ("Glm", {}), "glm4": ("Glm4", {}),
+         "ministral3": ("Ministral3", {}), "ernie4_5": ("Ernie4_5", {}), "cohere": ("Cohere", {}),
+         "cohere2": ("Cohere2", {}), "starcoder2": ("Starcoder2", {}),
+         "seed_oss": ("SeedOss", {"attention_dropout": 0.0, "residual_dropout": 0.0}), "exaone4": ("Exaone4", {}),
+         "arcee": ("Arcee", {}), "phi": ("Phi", {}), "stablelm": ("StableLm", {}),
          "gpt_oss": ("GptOss", {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 128}),
+         "deepseek_v3": ("DeepseekV3", {"kv_lora_rank": 128, "q_lora_rank": 192, "qk_nope_head_dim": 32,
+                                        "qk_rope_head_dim": 32, "v_head_dim": 64, "n_routed_experts": 8,
+                                        "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1,
+                                        "num_key_value_heads": 8, "first_k_dense_replace": 1}),
          "qwen3_5_text": ("Qwen3_5", {"head_dim": 64, "linear_key_head_dim": 64, "linear_value_head_dim": 64,
                                       "linear_num_key_heads": 8, "linear_num_value_heads": 8})}
 
@@ -70,7 +78,7 @@ def shape(case):
         own = ("hidden_size", "num_hidden_layers", "vocab_size")
         return dict(num_heads=4, **{key: made[key] for key in own})
     ids = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
-    heads = {} if TYPE == "phi3" else dict(head_dim=made["hidden_size"] // made["num_attention_heads"])
+    heads = {} if TYPE in ("phi3", "deepseek_v3") else dict(head_dim=made["hidden_size"] // made["num_attention_heads"])
     return {**made, **ids, **heads, **TYPES[TYPE][1]}
 
 

@@ -25,14 +25,24 @@ HONE_API Tensor mlstm(const Tensor& q_NHK, const Tensor& k_NHK, const Tensor& v_
 HONE_API Tensor gated_delta(const Tensor& q_NGK, const Tensor& k_NGK, const Tensor& v_NHV, const Tensor& decay_NH,
                             const Tensor& step_NH, Pass& pass);
 
-// silu of a sum over a channel's last `taps` tokens of the document, each times a weight of the channel's own; in
-// generation it begins with what the cache holds. weight [C, 1, taps], the newest token's last, as torch.nn.Conv1d's.
+// A sum over a channel's last `taps` tokens of the document, each times a weight of the channel's own, and silu of it;
+// in generation it begins with what the cache holds. weight [C, 1, taps], the newest token's last, as
+// torch.nn.Conv1d's.
 class HONE_API ShortConvolution final : public Module {
  public:
-  ShortConvolution(std::int64_t channels, std::int64_t taps, double std);
+  struct Options {
+    double std = 0.02;  // of fresh weights
+    bool silu = true;   // false: the sum itself
+    bool bias = false;
+  };
+  ShortConvolution(std::int64_t channels, std::int64_t taps, Options options);
   Tensor operator()(const Tensor& x_NC, Pass& pass) const;
 
   Weight& weight;
+  Weight* const bias;  // null: none
+
+ private:
+  bool silu_;
 };
 
 // sigmoid(gate) * (x - mean) / sqrt(variance + eps) * weight, where mean and variance are those of a token's head.

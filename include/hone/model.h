@@ -189,6 +189,7 @@ struct CacheSpec {
   struct Layer {
     std::int64_t kv_heads = 0, head_size = 0, window = 0;
     MemoryLayer memory = {};
+    bool values_are_keys = false;  // and kept once
   };
   std::vector<Layer> layers;
 };

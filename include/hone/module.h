@@ -50,9 +50,9 @@ struct Layout {
 // micro-batches (Pass::observe). Of the value's shape.
 using BufferUpdate = std::function<Tensor(const Tensor& value, const Tensor& seen)>;
 
-// What a layer makes with a weight of two dimensions: x W^T, x W, or rows by their numbers. stack: of three, x W[e] of
-// the rows that are e's.
-enum class WeightUse { other, product, product_in_out, table, stack };
+// What a layer makes with a weight of two dimensions: x W^T, x W, or rows by their numbers. stack: of three, [E, out,
+// in], x W[e]^T of the rows that are e's; stack_in_out: [E, in, out], x W[e] of them.
+enum class WeightUse { other, product, product_in_out, table, stack, stack_in_out };
 
 // The adapter that layers take unless a pass says otherwise.
 inline constexpr const char* kDefaultAdapter = "default";
@@ -113,7 +113,7 @@ class HONE_API Weight {
   double learning_rate_scale() const { return learning_rate_scale_; }
   void set_learning_rate_scale(double scale) { learning_rate_scale_ = scale; }
 
-  // How its layer uses it; `other`, `stack`: nothing can sit on it.
+  // How its layer uses it; of `other` and of stacks: nothing can sit on it.
   WeightUse use_as() const { return use_as_; }
   void set_use(WeightUse use) { use_as_ = use; }
 

@@ -16,6 +16,7 @@
 #include "hone/registry.h"
 #include "io/lines.h"
 #include "io/run_folder.h"
+#include "io/runs_within.h"
 #include "train/state.h"
 
 namespace hone::cli {
@@ -27,7 +28,8 @@ namespace fs = std::filesystem;
 void require_run(const fs::path& path) {
   if (!fs::exists(path)) throw Error(ErrorKind::usage, path.string() + ": no such folder");
   if (!fs::exists(path / "config.yaml"))
-    throw Error(ErrorKind::usage, path.string() + ": not a run folder; expected config.yaml in it");
+    throw io::naming_runs_within(
+        Error(ErrorKind::usage, path.string() + ": not a run folder; expected config.yaml in it"), path);
 }
 
 std::uint64_t bytes_of(const io::Manifest& manifest) {

@@ -14,6 +14,7 @@
 #include "hone/error.h"
 #include "io/checkpoints.h"
 #include "io/run_folder.h"
+#include "io/runs_within.h"
 #include "train/checkpoint.h"
 
 namespace hone::cli {
@@ -30,7 +31,8 @@ CheckpointPlace checkpoint_place(const std::string& where, bool verified) {
   }
   if (!fs::exists(folder, ignored)) throw Error(ErrorKind::checkpoint, where + ": no such folder");
   if (!fs::exists(folder / "state" / "config.yaml", ignored))
-    throw Error(ErrorKind::checkpoint, where + ": not a checkpoint of a run; expected state/config.yaml in it");
+    throw io::naming_runs_within(
+        Error(ErrorKind::checkpoint, where + ": not a checkpoint of a run; expected state/config.yaml in it"), where);
   const Folder opened = Env::process().open_folder(folder);
   const auto problems = io::verify(opened, verified ? io::Verify::full : io::Verify::sizes);
   if (!problems.empty())

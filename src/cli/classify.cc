@@ -14,6 +14,8 @@
 #include "cli/model_place.h"
 #include "cli/output.h"
 #include "cli/prompt_file.h"
+#include "cli/read_data.h"
+#include "cli/texts_to_classify.h"
 #include "data/choose_template.h"
 #include "data/fields.h"
 #include "data/tokenise.h"
@@ -33,11 +35,35 @@ using nlohmann::ordered_json;
 
 constexpr const char *kText = "text", *kPair = "text_pair";
 
+using Columns = std::map<std::string, std::string>;
+
+// Of a score: whether the columns are those of answers, and not of labelled texts; nothing: there are none.
+std::optional<bool> are_of_answers(const Columns& columns) {
+  const auto is_of_text = [](const auto& column) { return column.first == kText || column.first == kPair; };
+  if (columns.empty()) return std::nullopt;
+  const bool any_of_texts = std::any_of(columns.begin(), columns.end(), is_of_text);
+  if (any_of_texts && !std::all_of(columns.begin(), columns.end(), is_of_text))
+    throw Error(ErrorKind::usage,
+                "--columns: text and text_pair are of texts, the others of answers; expected those of one");
+  return !any_of_texts;
+}
+
+// What the columns cannot be is the command line's matter here.
+template <class Work>
+void read_as_flag(Work&& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::config) throw;
+    throw Error(ErrorKind::usage, error.what());
+  }
+}
+
 class Classify final : public Command {
  public:
   struct Config : ModelFlags {
     using Base = ModelFlags;
-    std::vector<std::string> text;
+    std::vector<std::string> text, columns;
     std::string data, tokenizer, adapter, chat_template;
     std::optional<std::int64_t> max_length;
     std::int64_t batch_size = 8;
@@ -50,6 +76,10 @@ class Classify final : public Command {
                     "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv "
                     "with text, and text_pair where there are two; a score is also given of prompt and completion, and "
                     "of messages."),
+              field("columns", &C::columns,
+                    "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
+                    "{{ b }}; may be given several times. Of a head for one number: text and text_pair say that texts "
+                    "are read, other names that answers are."),
               field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json; default: the model's own."),
               field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
               field("chat_template", &C::chat_template,
@@ -75,6 +105,8 @@ class Classify final : public Command {
 
   int run(const Invocation& call) override {
     json_ = call.json;
+    if (!flags_.columns.empty() && !flags_.text.empty())
+      throw Error(ErrorKind::usage, "--columns: not together with --text, which has no fields");
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
     tokenizer_ = data::with_chat_template(
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
@@ -86,7 +118,9 @@ class Classify final : public Command {
     for (const std::string& text : flags_.text) add(text, {"--text", ++told_});
     const std::string file = flags_.data.empty() ? "-" : flags_.data;
     if (!flags_.data.empty() || flags_.text.empty())
-      read_prompt_file(file, [&](const ordered_json& value, const data::Place& where) { add(value, where); });
+      read_prompt_file(
+          file, [&](const ordered_json& value, const data::Place& where) { add(value, where); },
+          parse_columns(flags_.columns));
     finish();
     return 0;
   }
@@ -103,7 +137,8 @@ class Classify final : public Command {
   // A score of answers, as a reward model's, that was not learnt of labelled texts.
   bool is_of_answers(const ordered_json& value) const {
     if (gives_labels() || labels().size() > 1) return false;
-    return problem_type() != ProblemType::regression || (value.is_object() && !value.contains(kText));
+    if (problem_type() != ProblemType::regression) return true;
+    return columns_are_of_answers_.value_or(value.is_object() && !value.contains(kText));
   }
 
   void make_how() {
@@ -115,10 +150,17 @@ class Classify final : public Command {
     answers_.emplace(*tokenizer_, options);
     options.records = RecordKind::labelled;
     texts_.emplace(*tokenizer_, options);
-    fields_.emplace(SourceFile{.path = flags_.data, .columns = {}, .header = {}});
+    const Columns columns = parse_columns(flags_.columns), none;
+    if (problem_type() == ProblemType::regression && labels().size() == 1)
+      columns_are_of_answers_ = are_of_answers(columns);
+    const bool of_answers = is_of_answers(ordered_json::object());
+    read_as_flag([&] {
+      fields_.emplace(SourceFile{.path = file_name(), .columns = of_answers ? columns : none, .header = {}});
+      unlabelled_.emplace(of_answers ? none : columns);
+    });
   }
+  std::string file_name() const { return flags_.data.empty() ? "stdin" : flags_.data; }
 
-  // A label is none of the record's yet: what stands there is read by nobody.
   Record record_of(const ordered_json& value, const data::Place& place) {
     Record record;
     if (is_of_answers(value)) {
@@ -126,27 +168,8 @@ class Classify final : public Command {
       unread_.insert(record.unread.begin(), record.unread.end());
       return record;
     }
-    LabelledRecord texts;
+    LabelledRecord texts = unlabelled_->read(value, place);
     texts.label = labels()[0];
-    const auto text = [&](const char* name) -> const std::string* {
-      const auto found = value.find(name);
-      if (found == value.end() || found->is_null()) return nullptr;
-      if (found->is_string()) return found->get_ptr<const std::string*>();
-      throw Error(ErrorKind::data,
-                  fmt::format("{}: field {}: got {}, expected a string", place.text(), name, data::type_of(*found)));
-    };
-    if (value.is_object())
-      for (const auto& [name, field] : value.items())
-        if (name != kText && name != kPair) unread_.insert(name);
-    const std::string* first = value.is_string()   ? value.get_ptr<const std::string*>()
-                               : value.is_object() ? text(kText)
-                                                   : nullptr;
-    if (!first)
-      throw Error(ErrorKind::data, place.text() + ": no text; expected a string, or an object with a field text")
-          .hint("text_pair beside it is the second of two texts");
-    texts.text = *first;
-    if (value.is_object())
-      if (const std::string* second = text(kPair)) texts.text_pair = *second;
     record.line = place.line;
     record.content = std::move(texts);
     return record;
@@ -244,9 +267,10 @@ class Classify final : public Command {
 
   void finish() {
     answer();
-    if (answered_ == 0) throw Error(ErrorKind::data, (flags_.data.empty() ? "stdin" : flags_.data) + ": no texts");
+    if (answered_ == 0) throw Error(ErrorKind::data, file_name() + ": no texts");
     if (cut_ > 0)
       log::warning("{} of {} were longer than {} tokens and were cut", cut_, counted(answered_, "text"), longest_);
+    unread_.insert(unlabelled_->unread().begin(), unlabelled_->unread().end());
     if (!unread_.empty()) log::info("fields that are not read: {}", list_names({unread_.begin(), unread_.end()}, 20));
   }
 
@@ -254,7 +278,9 @@ class Classify final : public Command {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<Model> model_;
   std::optional<data::Tokenising> texts_, answers_;
-  std::optional<data::FieldMap> fields_;
+  std::optional<data::FieldMap> fields_;         // of answers
+  std::optional<TextsToClassify> unlabelled_;
+  std::optional<bool> columns_are_of_answers_;  // of a head for one number, where there are any
   std::set<std::string> unread_;
   std::vector<HostRow> rows_;
   std::size_t longest_ = 0;

@@ -15,6 +15,7 @@
 #include "io/json.h"
 #include "io/lines.h"
 #include "io/metrics_file.h"
+#include "io/runs_within.h"
 #include "train/model_source.h"
 
 namespace hone::cli {
@@ -39,7 +40,9 @@ fs::path folder_of(const std::string& where, const std::optional<std::string>& c
   std::error_code ignored;
   const fs::path path = where;
   if (fs::is_directory(path / "checkpoints", ignored)) return checkpoint_of(path, checkpoint.value_or("latest"));
-  if (checkpoint) throw Error(ErrorKind::usage, "--checkpoint: " + where + ": not a run folder with checkpoints");
+  if (checkpoint)
+    throw io::naming_runs_within(
+        Error(ErrorKind::usage, "--checkpoint: " + where + ": not a run folder with checkpoints"), path);
   return hub::is_adapter_folder(path) ? path : find_model_folder(where);
 }
 

@@ -15,7 +15,7 @@
 #include "hub/adapter_config.h"
 #include "hub/copy_weights.h"
 #include "hub/model_tensors.h"
-#include "hub/mxfp4.h"
+#include "hub/packed/find_packed.h"
 #include "hub/quantized_files.h"
 #include "hub/save.h"
 #include "hub/tensor_names.h"
@@ -109,7 +109,7 @@ ToQuantize to_quantize(const fs::path& folder, const Quantization& how) {
     if (how.skip.empty() && how.double_quant) return {};
     throw Error(ErrorKind::usage, "--quantization.skip, .double-quant: only with nf4, fp4 or int8");
   }
-  if (hub::holds_quantized(folder) || hub::holds_mxfp4(folder))
+  if (hub::holds_quantized(folder) || hub::holds_packed(folder))
     throw Error(ErrorKind::config, folder.string() + ": its weights are quantized already")
         .hint("--quantization none makes a folder of what they stand for, which can then be quantized in another way");
   const std::string file = (folder / "config.json").string();
@@ -145,6 +145,20 @@ ToQuantize to_quantize(const fs::path& folder, const Quantization& how) {
   return made;
 }
 
+// Of a folder that is made in full, biases of zeros that some versions write of modules that have none.
+std::set<std::string> spare_tensors(const fs::path& folder) {
+  const hub::ModelTensors tensors(folder);
+  if (tensors.spare().empty()) return {};
+  const std::string file = (folder / "config.json").string();
+  const std::unique_ptr<Model> model = build_model(config::read_file(file), file);
+  const hub::TensorNames names(*model, tensors.all(), FreshWeights{.any = true});
+  std::set<std::string> made;
+  for (const std::string& name : names.unused)
+    if (const TensorInfo* tensor = tensors.all().at(name).tensor; tensors.spare().contains(tensor))
+      made.insert(tensor->name);
+  return made;
+}
+
 // What transformers reads such weights by. What computes then is of the type of the others.
 ordered_json quantization_config(const ToQuantize& quantized, const Quantization& how, const ordered_json& config) {
   const bool int8 = how.type == QuantType::int8;
@@ -174,10 +188,15 @@ Written add_copied(io::FolderCommit& commit, const ExportSource& source, const E
   ToQuantize quantized;
   if (!source.facts.adapter) quantized = to_quantize(source.folder, how.quantization);
   copy.quantize = quantized.tensors;
+  if (!source.facts.adapter && (copy.in_full || copy.type)) copy.leave_out = spare_tensors(source.folder);
   const hub::CopiedWeights copied = hub::copy_weights(commit, source.folder, copy);
   change(texts, "config.json", [&](ordered_json& json) {
     if (type) json.erase("torch_dtype"), json["dtype"] = hf_name(*type);
-    if (copied.held.empty()) json.erase("quantization_config");
+    if (copied.held.empty()) {
+      json.erase("quantization_config");
+      if (json.contains("text_config") && json["text_config"].is_object())
+        json["text_config"].erase("quantization_config");
+    }
     if (!copy.quantize.empty()) json["quantization_config"] = quantization_config(quantized, how.quantization, json);
   });
   if (!flags.base_model.empty())

@@ -16,7 +16,7 @@
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hub/more_rows.h"
-#include "hub/mxfp4.h"
+#include "hub/packed/find_packed.h"
 #include "hub/save.h"
 #include "io/folder_commit.h"
 #include "text/tokenizer/roles.h"
@@ -155,7 +155,7 @@ class Extend final : public Command {
     const config::Node config = config::read_file((source / "config.json").string());
     if (const config::Node* held = config.find("quantization_config"); held && !held->is_null())
       log::warning("{}: its weights are quantized; those of {} are written in full{}", source.string(), flags_.out,
-                   hub::holds_mxfp4(source) ? "" : " (hone export --quantization makes them small again)");
+                   hub::holds_packed(source) ? "" : " (hone export --quantization makes them small again)");
   }
 
   void save(const ModelPlace& place, Model& larger, const hub::SavedWeights& weights,

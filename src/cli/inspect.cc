@@ -129,7 +129,7 @@ class Inspect final : public Command {
 
   int show_data(const std::vector<std::string>& paths, bool json) const {
     const DataToInspect found = read_data(paths, flags_.data);
-    const auto report = inspect_data(*found.data, *found.tokenizer, flags_.records, flags_.show && json);
+    const auto report = inspect_data(found, flags_.records, flags_.show && json);
     print(report, json);
     if (flags_.show && !json) std::cout << marked_records(*found.data, *found.tokenizer, flags_.records);
     return 0;

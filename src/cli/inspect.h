@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/read_data.h"
 #include "cli/recipe.h"
 #include "hone/data.h"
 
@@ -17,7 +18,7 @@ nlohmann::ordered_json inspect_checkpoint(const std::string& folder, bool full);
 nlohmann::ordered_json inspect_run(const std::string& folder, bool full);
 nlohmann::ordered_json inspect_diff(const std::string& before, const std::string& after);
 // show: with each record's tokens.
-nlohmann::ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records, bool show);
+nlohmann::ordered_json inspect_data(const DataToInspect& given, std::int64_t records, bool show);
 
 struct InspectedRecipe {
   nlohmann::ordered_json report;

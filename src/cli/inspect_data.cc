@@ -1,8 +1,10 @@
 // Report on data: what will be trained on, which tokens carry loss, how much is cut.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "cli/inspect.h"
 #include "cli/shown_token.h"
@@ -39,10 +41,31 @@ ordered_json content(const data::InspectedPiece& piece, const Tokenizer& tokeniz
   return made;
 }
 
+// Rows of ids may have been made with another tokenizer: nothing else would say so before the run.
+void tell_unknown_ids(const Dataset& data, const Tokenizer& tokenizer) {
+  if (tokenizer.vocab_size() == 0) return;  // none
+  std::int64_t unknown = 0, highest = 0;
+  std::string first;
+  for (std::int64_t row = 0; row < data.rows(); ++row)
+    for (const HostDoc& doc : data.row(row))
+      for (const std::int64_t id : doc.ids) {
+        if (id < tokenizer.vocab_size()) continue;
+        if (unknown++ == 0) first = data.record_name(doc.record);
+        highest = std::max(highest, id);
+      }
+  if (unknown == 0) return;
+  log::warning("{}: {} the tokenizer does not have; got up to {}, expected at most {}: is it the model's tokenizer?",
+               first, unknown == 1 ? "a token id that" : fmt::format("the first of {} tokens whose ids", unknown),
+               highest, tokenizer.vocab_size() - 1);
+}
+
 }  // namespace
 
-ordered_json inspect_data(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records, bool show) {
+ordered_json inspect_data(const DataToInspect& given, std::int64_t records, bool show) {
+  const Dataset& data = *given.data;
+  const Tokenizer& tokenizer = *given.tokenizer;
   ordered_json report;
+  if (given.may_have_ids) tell_unknown_ids(data, tokenizer);
   for (const auto& [name, count] : data::report_lines(data.report()))
     report["counts"][replace_all(name, " ", "_")] = count;
   const DataReport& counts = data.report();

@@ -12,6 +12,7 @@
 #include "io/checkpoints.h"
 #include "io/json.h"
 #include "io/lines.h"
+#include "io/runs_within.h"
 
 namespace hone::cli {
 namespace {
@@ -100,7 +101,8 @@ ordered_json inspect_run(const std::string& path, bool full) {
   const fs::path folder = path;
   if (!fs::exists(folder)) throw Error(ErrorKind::usage, path + ": no such folder");
   if (!fs::exists(folder / "config.yaml"))
-    throw Error(ErrorKind::usage, path + ": not a run folder; expected config.yaml in it");
+    throw io::naming_runs_within(Error(ErrorKind::usage, path + ": not a run folder; expected config.yaml in it"),
+                                 folder);
   ordered_json report = {{"folder", path}, {"checked", checked(full)}};
   report["checkpoints"] = ordered_json::array();
   if (fs::exists(folder / "checkpoints")) {
@@ -119,8 +121,10 @@ ordered_json inspect_diff(const std::string& before, const std::string& after) {
     if (!fs::is_directory(path)) return path;
     for (const char* name : {"config.yaml", "config.json", hub::kAdapterConfig})
       if (fs::exists(fs::path(path) / name)) return (fs::path(path) / name).string();
-    throw Error(ErrorKind::usage,
-                fmt::format("{}: neither config.yaml nor config.json nor {} in it", path, hub::kAdapterConfig));
+    throw io::naming_runs_within(
+        Error(ErrorKind::usage,
+              fmt::format("{}: neither config.yaml nor config.json nor {} in it", path, hub::kAdapterConfig)),
+        path);
   };
   ordered_json rows = ordered_json::array();
   for (const config::Change& change : config::diff(config::read_file(file(before)), config::read_file(file(after))))

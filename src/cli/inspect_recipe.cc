@@ -9,6 +9,7 @@
 #include "cli/recipe.h"
 #include "config/documents.h"
 #include "hone/config_read.h"
+#include "io/runs_within.h"
 
 namespace hone::cli {
 namespace {
@@ -66,9 +67,10 @@ Given read_given(const std::string& where, const Invocation& call, const RecipeF
                               ? fs::path(where) / "state" / "config.yaml"
                               : fs::path(where) / "config.yaml";
     if (!fs::exists(file, ignored))
-      throw Error(ErrorKind::usage, where +
-                                        ": neither a run nor a checkpoint; expected config.yaml or "
-                                        "state/config.yaml in it");
+      throw io::naming_runs_within(
+          Error(ErrorKind::usage,
+                where + ": neither a run nor a checkpoint; expected config.yaml or state/config.yaml in it"),
+          where);
     given.merged = merge_layers({.file = file.string(), .set = {}, .environment = {}, .flags = {}});
   } else {
     given.merged = merge_layers(recipe_layers(call, flags.set, where));

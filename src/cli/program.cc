@@ -111,11 +111,29 @@ void use(const CommonFlags& flags) {
   log::set_level(flags.quiet ? log::Level::warning : log::Level::info);
 }
 
+// What other programs call so; "": nothing is known of it.
+std::string words_by_other_name(const std::string& name) {
+  constexpr std::pair<const char*, const char*> kWords[] = {{"chat", "hone generate MODEL --chat"},
+                                                            {"predict", "hone classify, or hone generate"},
+                                                            {"serve", "there is no server; hone generate answers"},
+                                                            {"finetune", "hone train --model.path=MODEL"},
+                                                            {"fine-tune", "hone train --model.path=MODEL"},
+                                                            {"sft", "hone train --model.path=MODEL"},
+                                                            {"dpo", "hone train --objective=dpo"},
+                                                            {"lora", "hone train --adapter lora"},
+                                                            {"resume", "hone train with the same recipe goes on"},
+                                                            {"convert", "hone export"}};
+  for (const auto& [other, words] : kWords)
+    if (name == other) return words;
+  return "";
+}
+
 int run_command(const std::string& name, const Arguments& arguments, const GlobalFlags& before) {
   const auto& commands = registries().commands;
   if (!commands.find(name)) {
     Error error(ErrorKind::usage, hone::quoted(name) + ": no such command; there are " + join(commands.names(), ", "));
     const std::string close = nearest(name, commands.names());
+    if (const std::string words = words_by_other_name(name); !words.empty()) throw std::move(error).hint(words);
     if (close.empty()) throw error;
     throw std::move(error).hint("did you mean " + close + "?");
   }

@@ -23,6 +23,7 @@ namespace {
 
 using nlohmann::ordered_json;
 using Each = std::function<void(const ordered_json&, const data::Place&)>;
+using Columns = std::map<std::string, std::string>;
 
 constexpr const char* kStandardInput = "/dev/stdin";
 constexpr io::JsonLimits kLine{.bytes = io::kMaxLine, .keeps_integers = true};
@@ -59,18 +60,22 @@ struct TableColumns {
   std::string asked;
 };
 
-TableColumns read_table_columns(io::CsvReader& rows, const std::string& path) {
+// renamed: who reads other columns says itself what is missing.
+TableColumns read_table_columns(io::CsvReader& rows, const std::string& path, const Columns& renamed) {
   TableColumns columns;
   if (!rows.next(columns.names)) return {};
   const std::vector<std::string>& names = columns.names;
-  const auto has = [&](const char* name) { return std::count(names.begin(), names.end(), name); };
-  for (const char* name : {"prompt", "text", "messages", "conversations"})
+  const auto has = [&](const std::string& name) { return std::count(names.begin(), names.end(), name); };
+  for (const char* known : {"prompt", "text", "messages", "conversations"}) {
+    const auto other = renamed.find(known);
+    const std::string name = other == renamed.end() ? known : other->second;
     if (columns.asked.empty() && has(name) > 0) columns.asked = name;
-  if (columns.asked.empty())
+  }
+  if (columns.asked.empty() && renamed.empty())
     throw Error(ErrorKind::data, fmt::format("{}: no column \"prompt\" or \"text\"; found {}", path, list_names(names)))
         .hint("the first line names the columns");
   for (const std::string& name : names)
-    if (!name.empty() && has(name.c_str()) > 1)
+    if (!name.empty() && has(name) > 1)
       throw Error(ErrorKind::data, fmt::format("{}: two columns are called {}", path, hone::quoted(name)));
   return columns;
 }
@@ -85,9 +90,9 @@ ordered_json cell_value(const std::string& name, const std::string& cell, const 
 }
 
 // A row is an object of its cells; an empty one says nothing, as null does where there is one.
-void read_table(const std::string& path, char separator, const Each& each) {
+void read_table(const std::string& path, char separator, const Each& each, const Columns& renamed) {
   io::CsvReader rows(path, separator, [] {});
-  const auto [names, asked] = read_table_columns(rows, path);
+  const auto [names, asked] = read_table_columns(rows, path, renamed);
   std::vector<std::string> cells;
   while (!names.empty() && rows.next(cells)) {
     if (cells.size() != names.size())
@@ -97,18 +102,18 @@ void read_table(const std::string& path, char separator, const Each& each) {
     ordered_json row = ordered_json::object();
     for (std::size_t i = 0; i < names.size(); ++i)
       if (!cells[i].empty()) row[names[i]] = cell_value(names[i], cells[i], place);
-    if (!ChatPrompts::asks(row)) row[asked] = "";
+    if (!ChatPrompts::asks(row) && !asked.empty() && !row.contains(asked)) row[asked] = "";
     each(row, place);
   }
 }
 
 }  // namespace
 
-void read_prompt_file(const std::string& given, const Each& each) {
+void read_prompt_file(const std::string& given, const Each& each, const Columns& columns) {
   const std::string path = data::is_standard_input(given) ? kStandardInput : given;
   const bool by_content = io::is_pipe(path) && !data::has_data_extension(path);
   const std::string named = by_content ? "" : data::kind_of(path);
-  if (named == "csv" || named == "tsv") return read_table(path, named == "csv" ? ',' : '\t', each);
+  if (named == "csv" || named == "tsv") return read_table(path, named == "csv" ? ',' : '\t', each, columns);
   io::ByteReader bytes = open(path);
   const std::string kind = by_content ? data::kind_by_content(bytes) : named;
   if (kind == "text") return read_text(std::move(bytes), each);

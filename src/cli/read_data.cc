@@ -3,15 +3,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/option_words.h"
 #include "base/strings.h"
 #include "cli/recipe.h"
 #include "data/choose_template.h"
+#include "data/files.h"
 #include "data/stream.h"
+#include "data/stream_entry.h"
 #include "hone/hub.h"
 #include "hub/own_tokenizer.h"
 #include "train/inputs.h"
+#include "train/make_objective.h"
 #include "train/model_source.h"
 #include "train/resources.h"
 
@@ -30,6 +35,17 @@ std::shared_ptr<const Dataset> open_data(const std::vector<DataFile>& files,
   return data::first_window(*data::open_stream(files, tokenizer, options));
 }
 
+// As the first record of an entry says; a stream, which may be read once, shows only its first window anyway.
+bool may_have_ids(const std::vector<DataFile>& files, const Dataset::Options& options) {
+  if (options.records != RecordKind::language) return false;
+  return data::is_stream(files) || std::any_of(files.begin(), files.end(), [&](const DataFile& entry) {
+    if (entry.weight == 0) return false;  // not read
+    Record first;
+    data::EntryReader reader(data::files_of(entry, true).files, options.records, options.problem_type, {});
+    return reader.next(first) && first.as<IdsRecord>();
+  });
+}
+
 DataToInspect from_recipe(const std::string& path) {
   const Recipe recipe = whole_recipe({{path}, {}}, {});
   DataToInspect found;
@@ -41,6 +57,7 @@ DataToInspect from_recipe(const std::string& path) {
   options.problem_type = needs.problem_type;
   options.labels = needs.labels;
   found.data = open_data(recipe.data.train, found.tokenizer, options);
+  found.may_have_ids = may_have_ids(recipe.data.train, options);
   return found;
 }
 
@@ -53,7 +70,10 @@ std::map<std::string, std::string> parse_columns(const std::vector<std::string>&
     if (equals == std::string::npos || equals == 0)
       throw Error(ErrorKind::usage,
                   fmt::format("--columns: got \"{}\", expected field=name, as in text=story", rename));
-    columns[rename.substr(0, equals)] = rename.substr(equals + 1);
+    const std::string known = rename.substr(0, equals);
+    if (!columns.emplace(known, rename.substr(equals + 1)).second)
+      throw Error(ErrorKind::usage, fmt::format("--columns: {} is given twice; expected one field or template for it",
+                                                escape_for_terminal(known)));
   }
   return columns;
 }
@@ -81,6 +101,7 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
   Dataset::Options options = training::dataset_options(section, flags.records);
   options.problem_type = flags.problem_type;
   found.data = open_data(files, found.tokenizer, options);
+  found.may_have_ids = may_have_ids(files, options);
   return found;
 }
 

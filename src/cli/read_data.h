@@ -54,7 +54,7 @@ struct DataFlags {
   }
 };
 
-// "text=story" as a renamed column; throws Error(usage).
+// "text=story" as a renamed column; throws Error(usage), also for one that is given twice.
 std::map<std::string, std::string> parse_columns(const std::vector<std::string>& renames);
 
 bool is_recipe(const std::string& path);  // .yaml, .yml
@@ -62,6 +62,7 @@ bool is_recipe(const std::string& path);  // .yaml, .yml
 struct DataToInspect {
   std::shared_ptr<const Dataset> data;
   std::shared_ptr<const Tokenizer> tokenizer;
+  bool may_have_ids = false;  // records of ids, which another tokenizer may have made
 };
 // paths: one recipe (.yaml, .yml), or data files.
 DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& flags);

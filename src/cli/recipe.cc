@@ -39,14 +39,19 @@ void tell_lone_underscores() {
   }
 }
 
+// Of a list of one its number may be left out.
+std::string without_first_numbers(const std::string& path) { return replace_all(path, ".0.", "."); }
+
 // Who gives a list twice may want both; of anything else the last one counts, as scripts that add to a line rely on.
 void look_for_doubles(const RecipeOverrides& flags) {
   static std::set<std::string> told;
-  std::map<std::string, std::string> before;
+  std::map<std::string, std::pair<std::string, std::string>> before;
   Problems problems;
-  for (const auto& [path, value] : flags) {
-    const auto [earlier, is_first] = before.try_emplace(path, value);
-    if (is_first || earlier->second == value) continue;
+  for (const auto& given : flags) {
+    const auto& [path, value] = given;
+    const auto [entry, is_first] = before.try_emplace(without_first_numbers(path), given);
+    const auto& [earlier, earlier_value] = entry->second;
+    if (is_first || earlier_value == value) continue;
     const std::vector<config::OptionInfo> rows = config::describe(Recipe());
     const bool is_list = std::any_of(rows.begin(), rows.end(), [&](const config::OptionInfo& row) {
       return row.path == path && row.type.starts_with("list");
@@ -55,7 +60,8 @@ void look_for_doubles(const RecipeOverrides& flags) {
       problems.add(path, fmt::format("given twice, expected once, with all that the list has: '--{}=[a, b]'", path), "",
                    {"--" + path, 0});
     else if (told.insert(path).second)
-      log::warning("--{}: given twice; the last one counts", path);
+      log::warning("--{}: given twice{}; the last one counts", path,
+                   earlier == path ? "" : fmt::format(", once as --{}", earlier));
   }
   problems.raise();
 }

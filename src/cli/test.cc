@@ -16,6 +16,7 @@
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "io/metrics_file.h"
+#include "io/runs_within.h"
 #include "train/metrics.h"
 #include "train/model_source.h"
 #include "train/test.h"
@@ -54,7 +55,7 @@ class Test final : public Command {
     const fs::path run = call.positionals[0];
     if (!fs::exists(run)) throw Error(ErrorKind::usage, run.string() + ": no such folder");
     if (!fs::is_directory(run / "checkpoints"))
-      throw Error(ErrorKind::usage, run.string() + ": not a run folder with checkpoints");
+      throw io::naming_runs_within(Error(ErrorKind::usage, run.string() + ": not a run folder with checkpoints"), run);
     const auto files = named_files();  // what is wrong with flags is told of before anything is looked at
     const CheckpointPlace place = chosen(run);
     Recipe recipe = read_recipe(config::read_file((place.folder / "state" / "config.yaml").string()));

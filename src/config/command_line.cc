@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "base/strings.h"
+#include "config/other_names.h"
 #include "hone/config_read.h"
 
 namespace hone::config {
@@ -25,14 +26,17 @@ bool is_in(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Whether it is an option's path: "data.train.0.stream" of "data.train[].stream", "data.eval.a.0.path" of
-// "data.eval.<name>[].path".
+// Whether it is an option's path: "data.train.0.stream" of "data.train[].stream", or "data.train.stream", of a list of
+// one; "data.eval.a.0.path" of "data.eval.<name>[].path".
 bool is_path_of(const std::string& path, const std::string& option) {
-  const std::vector<std::string> own = split(path, '.'), parts = split(replace_all(option, "[]", ".[]"), '.');
-  return std::equal(own.begin(), own.end(), parts.begin(), parts.end(),
-                    [](const std::string& name, const std::string& part) {
-                      return part == "[]" ? parse_int(name).has_value() : part == "<name>" || part == name;
-                    });
+  const auto is_like = [own = split(path, '.')](const std::string& one) {
+    const std::vector<std::string> parts = split(one, '.');
+    return std::equal(own.begin(), own.end(), parts.begin(), parts.end(),
+                      [](const std::string& name, const std::string& part) {
+                        return part == "[]" ? parse_int(name).has_value() : part == "<name>" || part == name;
+                      });
+  };
+  return is_like(replace_all(option, "[]", ".[]")) || is_like(replace_all(option, "[]", ""));
 }
 
 class Parser {
@@ -94,7 +98,7 @@ class Parser {
     const bool negated =
         !row && path.starts_with("no_") && find(path.substr(3)) && find(path.substr(3))->type == "boolean";
     if (negated) return set(path.substr(3), value ? "" : "false", "--" + name);
-    if (!row && !is_override(name)) return unknown(name);
+    if (!row && !is_override(name)) return unknown(name, value.value_or(""));
     if (row && row->type == "boolean") return set(path, value.value_or("true"), "--" + name);
     const bool is_said = at_ + 1 < arguments.size() && (arguments[at_ + 1] == "true" || arguments[at_ + 1] == "false");
     if (!value && !row && !is_said && is_switch(path)) value = "true";
@@ -140,16 +144,23 @@ class Parser {
            std::all_of(name.begin(), name.end(), plain);
   }
 
-  void unknown(const std::string& name) {
+  // value: that it was given, "": none.
+  void unknown(const std::string& name, const std::string& value) {
     if (name == "plugin" || name == "debug")
       return problems_.add("--" + name, fmt::format("stands before the command: hone --{}{} COMMAND", name,
                                                     name == "plugin" ? " FILE" : ""));
+    if (const OtherName* other = overrides_.dotted ? other_name(name) : nullptr) {
+      const std::string meant = value_for(*other, value);
+      return problems_.add("--" + name, "no such flag",
+                           fmt::format("--{}{}{}", other->option, meant.empty() ? "" : "=", meant));
+    }
     std::vector<std::string> known = {"help"};
     if (overrides_.dotted) known.insert(known.end(), overrides_.sections.begin(), overrides_.sections.end());
     for (const Row& row : rows_) known.push_back(flag_of(row.path).substr(2));
     std::string close = nearest(name, known);
     // What people look for by another name than an edit away.
     if (close.empty() && name == "ids" && find("decode")) close = "decode";
+    if (close.empty() && name == "greedy" && find("temperature")) close = "temperature=0";
     problems_.add("--" + name, "no such flag", close.empty() ? "" : "--" + close);
   }
 

@@ -4,6 +4,8 @@
 namespace hone::config {
 namespace {
 
+constexpr const char *kTied = "tie_word_embeddings", *kTiedToo = "tie_embedding";
+
 bool is_classifier(const Node& config) {
   const Node* architectures = config.find("architectures");
   if (!architectures || architectures->kind() != Node::Kind::list) return false;
@@ -22,8 +24,10 @@ Node texts_half(const Node& config) {
     const Node* said = config.find(key);
     if (said && !said->is_null() && (wins || !node.find(key))) node.at_or_add(key) = *said;
   };
-  // transformers ties by what the class says that the folder names.
-  take("tie_word_embeddings", /*wins=*/true);
+  // transformers ties by what the class says that the folder names; LFM2's has another name for it, which wins.
+  if (config.find(kTied) || config.find(kTiedToo))
+    std::erase_if(node.entries(), [](const Node::Entry& entry) { return entry.first == kTiedToo; });
+  for (const char* key : {kTied, kTiedToo}) take(key, /*wins=*/true);
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) take(key, /*wins=*/true);
   for (const char* key : {"dtype", "torch_dtype", "quantization_config"}) take(key, /*wins=*/false);
   if (is_classifier(config))

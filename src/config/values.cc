@@ -7,6 +7,7 @@
 
 #include "base/program_words.h"
 #include "base/strings.h"
+#include "config/single_entries.h"
 #include "hone/config_read.h"
 
 namespace hone::config::detail {
@@ -155,25 +156,6 @@ bool expect(const Node& node, Node::Kind kind, const std::string& type, const At
   return false;
 }
 
-// a.b as it is written on the command line is a: {b: ...} in a file. "": it begins with no section that is known.
-static std::string as_sections(const std::string& path, const std::vector<std::string>& known) {
-  const std::vector<std::string> parts = split(path, '.');
-  if (parts.size() < 2 || std::find(known.begin(), known.end(), parts[0]) == known.end()) return "";
-  return join(parts, ": {") + ": ..." + std::string(parts.size() - 1, '}');
-}
-
-void report_unknown(const Node& node, const std::vector<std::string>& known, const At& at) {
-  for (const auto& [key, entry] : node.entries()) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    std::string suggestion = as_sections(key, known);
-    if (suggestion.empty()) {
-      suggestion = nearest(key, known);
-      if (!suggestion.empty() && !at.path.empty()) suggestion = at.path + "." + suggestion;
-    }
-    at.problems.add_unknown(at.path.empty() ? key : at.path + "." + key, suggestion, entry.mark());
-  }
-}
-
 void take_old_name(Node& node, std::string_view name, std::string_view formerly, const At& at) {
   if (formerly.empty()) return;
   const auto old = std::find_if(node.entries().begin(), node.entries().end(),
@@ -241,13 +223,15 @@ void read_choice(std::string_view interface_name, const Node& given, std::string
   if (!made) {
     const std::vector<std::string> known = choice_names(interface_name);
     const std::string close = nearest(chosen, known);
+    const bool lists = std::count(known.begin(), known.end(), trim(chosen.substr(0, chosen.find(',')))) > 0;
     at.problems.add(at.path + ".type",
-                    fmt::format("got \"{}\", expected one of {}{}", escape_for_terminal(chosen), join(known, ", "),
-                                words_of_plugins(close)),
-                    close, name ? name->mark() : node.mark());
+                    fmt::format("got \"{}\", expected one of {}{}{}", escape_for_terminal(chosen), join(known, ", "),
+                                lists ? "; a list is written [a, b]" : "", words_of_plugins(close)),
+                    lists ? "" : close, name ? name->mark() : node.mark());
     return;
   }
   std::erase_if(node.entries(), [](const auto& entry) { return entry.first == "type"; });
+  wrap_single_entries(node, made->describe());
   made->read(node, at.problems, at.path);
   type = chosen;
   options = made;

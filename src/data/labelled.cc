@@ -16,6 +16,7 @@ std::string label_proposal(const std::vector<std::string>& names) {
                                 "content", "message", "verse_text", "title"})},
       {"text_pair", first_of(names, {"sentence2", "hypothesis", "question2", "passage", "context"})},
       {"label", first_of(names, {"label", "labels", "class", "category", "target", "sentiment", "intent"})}};
+  if (has(names, "1") && has(names, "2")) return advise_columns({}, {{"text", "2"}, {"label", "1"}});
   return advise_columns(found, {{"text", "review"}, {"label", "stars"}});
 }
 

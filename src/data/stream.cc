@@ -231,17 +231,19 @@ class Live {
 
 class StreamReader final : public RowReader {
  public:
-  StreamReader(const Stream& stream, std::uint64_t seed, bool shuffle, const StreamPosition& from)
+  StreamReader(const Stream& stream, std::uint64_t seed, bool shuffle, std::int64_t first, const StreamPosition& from)
       : stream_(stream), how_(stream.tokenizer(), stream.options()), seed_(seed), shuffle_(shuffle) {
     const std::size_t count = stream.entries().size();
     const auto threads = static_cast<std::size_t>(std::min(threads_by_cpu(cpus()), 16));
     const std::size_t each = std::max<std::size_t>(1, threads / count);
     for (const Entry& entry : stream.entries())
       live_.push_back(std::make_unique<Live>(entry, how_, each, [this] { check(); }));
+    counts_all_ = from.window < 0 ? first == 0 : from.counts.has_value();
     if (from.window < 0) return;
     if (from.entries.size() != count) throw Error(ErrorKind::data, "data.train: not the entries of the run so far");
     for (std::size_t i = 0; i < count; ++i) live_[i]->go_to(from.entries[i]);
     index_ = from.window - 1;
+    total_ = from.counts.value_or(DataReport());
     any_rows_ = true;
     fill(&from);
     row_ = std::min(from.row, window_->rows());
@@ -258,7 +260,7 @@ class StreamReader final : public RowReader {
     return true;
   }
   std::string position() const override {
-    StreamPosition now{.window = index_, .row = row_};
+    StreamPosition now{.window = index_, .row = row_, .counts = counts_all_ ? std::optional(before_) : std::nullopt};
     for (const auto& live : live_) now.entries.push_back(live->position());
     return to_json(now);
   }
@@ -287,7 +289,8 @@ class StreamReader final : public RowReader {
   std::int64_t index_ = -1, row_ = 0;  // of the window; rows of it that have been given
   std::shared_ptr<const Dataset> window_;
   bool ended_ = false, any_rows_ = false;
-  DataReport total_;
+  DataReport before_, total_;  // of the windows before this one; with it
+  bool counts_all_ = true;     // also what an earlier process has read
   std::set<std::string> told_;
   std::atomic<bool> cancelled_ = false;
 };
@@ -364,12 +367,8 @@ void StreamReader::fill(const StreamPosition* again) {
 // passed: an entry has begun again within it, or does now.
 void StreamReader::count_window(bool passed) {
   const DataReport& now = window_->report();
-  for (std::int64_t DataReport::* one :
-       {&DataReport::records, &DataReport::empty, &DataReport::cut, &DataReport::split, &DataReport::dropped,
-        &DataReport::cut_tokens, &DataReport::tokens, &DataReport::supervised, &DataReport::rows,
-        &DataReport::unsupervised_records, &DataReport::cut_prompts, &DataReport::lost_supervised, &DataReport::seams,
-        &DataReport::pieces, &DataReport::asked, &DataReport::without_answer})
-    total_.*one += now.*one;
+  before_ = total_;
+  for (const auto& [name, one] : kWindowCounts) total_.*one += now.*one;
   any_rows_ |= now.rows > 0;
   if (now.rows > 0 || (ended_ && any_rows_)) return;
   if (!passed && !ended_) {
@@ -387,13 +386,13 @@ void StreamReader::say_counts() const {
   std::string text;
   for (const auto& [what, count] : report_lines(total_))
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", human_count(static_cast<double>(count)), what);
-  log::info("{}: read so far: {}", stream_.title(), text);
+  log::info("{}: read {}: {}", stream_.title(), counts_all_ ? "so far" : "since the run goes on", text);
 }
 
 // Without a position a stream is read from its beginning, which is where new data begin in the middle of a run.
-std::unique_ptr<RowReader> Stream::read(std::uint64_t seed, bool shuffle, std::int64_t /*first*/,
+std::unique_ptr<RowReader> Stream::read(std::uint64_t seed, bool shuffle, std::int64_t first,
                                         const std::string& position) const {
-  return std::make_unique<StreamReader>(*this, seed, shuffle,
+  return std::make_unique<StreamReader>(*this, seed, shuffle, first,
                                         position.empty() ? StreamPosition() : stream_position_from_json(position));
 }
 
@@ -415,7 +414,7 @@ std::shared_ptr<const TrainingData> open_stream(const std::vector<DataFile>& fil
 }
 
 std::shared_ptr<const Dataset> first_window(const TrainingData& stream) {
-  StreamReader reader(static_cast<const Stream&>(stream), 0, false, {});
+  StreamReader reader(static_cast<const Stream&>(stream), 0, false, 0, {});
   while (reader.window() == nullptr || reader.window()->rows() == 0) reader.fill();
   return reader.window();
 }

@@ -25,6 +25,24 @@ StreamMark mark_from_json(const nlohmann::json& in) {
   return mark;
 }
 
+// Those that are not 0.
+nlohmann::json counts_to_json(const DataReport& counts) {
+  nlohmann::json out = nlohmann::json::object();
+  for (const auto& [name, member] : kWindowCounts)
+    if (counts.*member != 0) out[name] = counts.*member;
+  return out;
+}
+
+std::optional<DataReport> counts_from_json(const nlohmann::json& position) {
+  if (!position.contains("counts")) return std::nullopt;
+  DataReport counts;
+  for (const auto& [name, member] : kWindowCounts) {
+    counts.*member = position.at("counts").value(name, std::int64_t{0});
+    if (counts.*member < 0) throw Error(ErrorKind::data, "a count below 0");
+  }
+  return counts;
+}
+
 }  // namespace
 
 std::string to_json(const StreamPosition& position) {
@@ -35,7 +53,9 @@ std::string to_json(const StreamPosition& position) {
                        {"pass_start", mark_to_json(entry.pass_start)},
                        {"tokens", entry.tokens},
                        {"read", mark_to_json(entry.read)}});
-  return nlohmann::json{{"window", position.window}, {"row", position.row}, {"entries", entries}}.dump();
+  nlohmann::json out{{"window", position.window}, {"row", position.row}, {"entries", entries}};
+  if (position.counts) out["counts"] = counts_to_json(*position.counts);
+  return out.dump();
 }
 
 StreamPosition stream_position_from_json(const std::string& text) {
@@ -47,6 +67,7 @@ StreamPosition stream_position_from_json(const std::string& text) {
       position.entries.push_back({mark_from_json(entry.at("at")), mark_from_json(entry.at("from")),
                                   mark_from_json(entry.at("pass_start")), entry.at("tokens").get<std::int64_t>(),
                                   mark_from_json(entry.at("read"))});
+    position.counts = counts_from_json(in);
     return position;
   } catch (const nlohmann::json::exception& problem) {
     throw Error(ErrorKind::data, std::string("data_position: not the position of a stream: ") + problem.what());

@@ -11,6 +11,7 @@
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hub/fresh.h"
+#include "hub/packed/quantization_config.h"
 #include "hub/weight_names.h"
 
 namespace hone {
@@ -90,27 +91,13 @@ bool is_harmless(const std::string& key) {
   return std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end();
 }
 
-// Whoever loads weights finds out by their tensors how they are held.
-void check_quantization(const Node& value, Problems& problems) {
-  if (value.is_null()) return;
-  const Node* method = value.is_map() ? value.find("quant_method") : nullptr;
-  const bool old = value.is_map() && !method && (value.find("load_in_4bit") || value.find("load_in_8bit"));
-  const std::string name = method && method->kind() == Node::Kind::scalar ? method->text() : "an unknown method";
-  if (old || name == "bitsandbytes" || name == "mxfp4") return;
-  problems.add("quantization_config",
-               fmt::format("quantized by {}; expected a model in fp32, bf16 or fp16, which model.quantization makes "
-                           "smaller, or one of bitsandbytes or in MXFP4",
-                           name),
-               "", value.mark());
-}
-
 // What the model's own options are read from; own: their names.
 Node meaningful(const Node& config, const std::set<std::string>& own, Problems& problems) {
   Node node = Node::map({}, config.mark());
   for (const auto& [key, value] : config.entries()) {
     if (is_harmless(key) && !own.contains(key)) continue;
     if (key == "quantization_config") {
-      check_quantization(value, problems);
+      hub::read_quantization(value, problems);  // whoever loads weights reads it again
       continue;
     }
     if (key == "type" && config.find("model_type")) {
@@ -188,6 +175,18 @@ std::vector<std::string> hub::keys_without_effect(const Node& given, const std::
   for (const auto& [key, value] : hf_config.entries())
     if (is_harmless(key) && !own.contains(key)) keys.push_back(key);
   return keys;
+}
+
+void hub::find_problems(const Node& given, Problems& problems) {
+  Node hf_config = of_texts(given);
+  const Node* type = hf_config.find("model_type");
+  if (!type) type = hf_config.find("type");
+  const auto* entry = type && type->kind() == Node::Kind::scalar ? registries().models.find(type->text()) : nullptr;
+  if (!entry) return;
+  if (!hf_config.find("vocab_size"))  // the tokenizer will say whether there are such tokens
+    std::erase_if(hf_config.entries(), [](const auto& one) { return one.first.ends_with("_token_id"); });
+  const auto options = entry->options();
+  options->read(meaningful(hf_config, names_of(*options), problems), problems, "");
 }
 
 std::unique_ptr<Model> build_model(const Node& given, const std::string& file, const HeadRequest& head) {

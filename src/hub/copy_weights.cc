@@ -10,7 +10,7 @@
 #include "hub/adapter_config.h"
 #include "hub/cast.h"
 #include "hub/memory.h"
-#include "hub/mxfp4.h"
+#include "hub/packed/find_packed.h"
 #include "hub/quantized_files.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
@@ -60,20 +60,21 @@ class Copier {
     copied.parameters += c10::multiply_integers(shape);
   }
 
-  void add_in_full(const Mxfp4& packed, at::ScalarType type) {
+  void add_in_full(const Packed& packed, std::optional<at::ScalarType> wanted) {
     const TensorInfo& tensor = *packed.whole().tensor;
+    const at::ScalarType type = wanted.value_or(from_safetensors_name(packed.saved_in()).value());
     add({tensor.name, safetensors_name(type), tensor.shape}, /*meaning=*/false);
     full_[tensor.name] = [&packed, &tensor, type] {
-      const std::string where = fmt::format("{}: {}", packed.blocks().file->path().string(), tensor.name);
-      return cast_weight(packed.read(type == at::kHalf ? at::kBFloat16 : type), type, where);
+      const std::string where = fmt::format("{}: {}", packed.whole().file->path().string(), tensor.name);
+      const auto exact = from_safetensors_name(packed.exact_in());
+      return cast_weight(packed.read(type == at::kHalf ? exact.value() : type), type, where);
     };
     copied.parameters += c10::multiply_integers(tensor.shape);
   }
 
-  void add_held(const Mxfp4& packed) {
-    for (const SafetensorsSet::Place& half : {packed.blocks(), packed.scales()})
-      add(*half.file, *half.tensor, /*meaning=*/true);
-    copied.held.insert("mxfp4");
+  void add_held(const Packed& packed) {
+    for (const SafetensorsSet::Place& part : packed.parts()) add(*part.file, *part.tensor, /*meaning=*/true);
+    copied.held.insert(packed.method());
     copied.parameters += c10::multiply_integers(packed.whole().tensor->shape);
   }
 
@@ -129,13 +130,16 @@ class Copier {
 };
 
 // Where a type is asked for they become of it, too. Returns the other tensors.
-Places add_packed(Copier& copier, const std::map<std::string, Mxfp4>& packed, const CopyWeights& how, Places places) {
-  for (const auto& [name, weight] : packed) {
-    if (how.in_full || how.type)
-      copier.add_in_full(weight, how.type.value_or(at::kBFloat16));
-    else
-      copier.add_held(weight);
-    places.erase(weight.blocks().tensor->name), places.erase(weight.scales().tensor->name);
+Places add_packed(Copier& copier, const PackedWeights& packed, const CopyWeights& how, Places places) {
+  const bool in_full = how.in_full || how.type;
+  for (const auto& weight : packed.weights) {
+    in_full ? copier.add_in_full(*weight, how.type) : copier.add_held(*weight);
+    for (const SafetensorsSet::Place& part : weight->parts()) places.erase(part.tensor->name);
+  }
+  for (const std::string& name : packed.passed_over) {
+    const SafetensorsSet::Place place = places.at(name);
+    if (!in_full) copier.add(*place.file, *place.tensor, /*meaning=*/true);
+    places.erase(name);
   }
   return places;
 }
@@ -170,8 +174,9 @@ CopiedWeights copy_weights(io::FolderCommit& commit, const std::filesystem::path
     return copier.copied;
   }
   const SafetensorsSet files(folder);
-  const std::map<std::string, Mxfp4> packed = find_mxfp4(files.tensors());
-  const Places places = add_packed(copier, packed, how, files.tensors());
+  const PackedWeights packed = find_packed(files.tensors(), folder);
+  Places places = add_packed(copier, packed, how, files.tensors());
+  for (const std::string& name : how.leave_out) places.erase(name);
   const QuantizedFiles quantized(places);
   add_all(copier, places, quantized, how, type_of(stored_precision(folder)));
   io::ModelSave save;

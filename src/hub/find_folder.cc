@@ -6,9 +6,11 @@
 #include <fstream>
 
 #include "base/env.h"
+#include "base/strings.h"
 #include "hone/hub.h"
 #include "hub/adapter_config.h"
 #include "io/checkpoints.h"
+#include "io/runs_within.h"
 
 namespace hone {
 namespace fs = std::filesystem;
@@ -37,9 +39,11 @@ fs::path existing_folder(const fs::path& path, std::string_view file) {
   if (fs::is_directory(path / "checkpoints", ignored)) return newest_checkpoint(path / "checkpoints");
   if (path.filename() == "checkpoints" || path.parent_path().filename() == "checkpoints")
     return newest_checkpoint(path);
-  throw Error(
-      ErrorKind::checkpoint,
-      fmt::format("{}: no {}; expected a Hugging Face folder, a checkpoint or a run folder", path.string(), file));
+  throw io::naming_runs_within(
+      Error(ErrorKind::checkpoint,
+            fmt::format("{}: no {}; expected a Hugging Face folder, a checkpoint or a run folder", path.string(),
+                        file)),
+      path);
 }
 
 // org/name as Hugging Face allows it: nothing that could leave the cache.
@@ -82,6 +86,17 @@ fs::path snapshot_of(const fs::path& repository) {
 
 namespace {
 
+// The folder beside it whose name is nearly the same; "": there is none.
+std::string near_folder(const fs::path& path) {
+  std::error_code ignored;
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(path.parent_path(), ignored))
+    if (entry.is_directory(ignored)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  const std::string near = nearest(path.filename().string(), names);
+  return near.empty() ? "" : (path.parent_path() / near).string();
+}
+
 // Of a model or of an adapter.
 fs::path find_folder(const std::string& where, std::string_view file = "config.json") {
   if (where.empty()) throw Error(ErrorKind::usage, "the model: no folder given");
@@ -93,9 +108,10 @@ fs::path find_folder(const std::string& where, std::string_view file = "config.j
   name.replace(name.find('/'), 1, "--");
   const fs::path cache = cache_folder(), snapshot = snapshot_of(cache / ("models--" + name));
   if (!snapshot.empty()) return snapshot;
+  const std::string near = near_folder(path);
   throw Error(ErrorKind::checkpoint,
               fmt::format("{}: no such folder, and not in the Hugging Face cache {}", where, cache.string()))
-      .hint(fmt::format("hf download {}", where));
+      .hint(near.empty() ? fmt::format("hf download {}", where) : fmt::format("did you mean {}?", near));
 }
 
 // As its adapter_config.json names it: seen from here, or from the adapter's folder, or in the Hugging Face cache.

@@ -27,4 +27,8 @@ config::Node of_texts(const config::Node& hf_config);
 // that is not there. file: for messages
 std::vector<std::string> keys_without_effect(const config::Node& hf_config, const std::string& file);
 
+// What is wrong with the keys of a model that is to be made afresh, as far as that is known before there is a
+// tokenizer; nothing of a type that is not there.
+void find_problems(const config::Node& hf_config, Problems& problems);
+
 }  // namespace hone::hub

@@ -95,7 +95,7 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
                   const std::optional<FreshWeights>& wanted) {
   const hub::ModelTensors tensors(folder);
   const hub::QuantizedFiles quantized(tensors.all());
-  const hub::TensorNames names(model, quantized.weights(), wanted);
+  const hub::TensorNames names(model, quantized.weights(), wanted, tensors.spare());
   hub::check_names(names, model, folder);
   hub::check_tied_head(model, tensors.all());
   const bool any = wanted && wanted->any;
@@ -121,8 +121,8 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
       ++(weight.held_as().type == QuantType::none ? unpacked : anew);
       return fill(weight, weight.part_of(ops::dequantize(*read, type)), name);
     }
-    if (const hub::Mxfp4* packed = tensors.packed(own)) {
-      ++unpacked;
+    if (const hub::Packed* packed = tensors.packed(own)) {
+      ++(weight.held_as().type == QuantType::none ? unpacked : anew);
       return fill(weight, packed->read(weight, type), name);
     }
     const bool frozen = !weight.trainable() && !weight.is_buffer();

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "hub/packed/find_packed.h"
+
 namespace hone::hub {
 namespace {
 
@@ -25,21 +27,41 @@ ModelTensors::ModelTensors(const std::filesystem::path& folder) : files_(folder)
   const auto body = std::find_if(kBodies.begin(), kBodies.end(), [&](std::string_view prefix) {
     return std::any_of(places_.begin(), places_.end(), [&](const auto& p) { return p.first.starts_with(prefix); });
   });
+  join_packed(folder);
   if (body != kBodies.end()) take_half(*body);
-  join_packed();
   split_experts();
 }
 
-const Mxfp4* ModelTensors::packed(const std::string& name) const {
-  const auto found = packed_.find(name);
-  return found == packed_.end() ? nullptr : &found->second;
+const Packed* ModelTensors::packed(const std::string& name) const {
+  const auto place = places_.find(name);
+  const auto found = place == places_.end() ? packed_.end() : packed_.find(place->second.tensor);
+  return found == packed_.end() ? nullptr : found->second.get();
 }
 
-void ModelTensors::join_packed() {
-  packed_ = find_mxfp4(places_);
-  for (const auto& [name, weight] : packed_) {
-    places_.erase(name + "_blocks"), places_.erase(name + "_scales");
-    places_.emplace(name, weight.whole());
+std::string ModelTensors::exact_in(const std::string& name) const {
+  const Packed* weight = packed(name);
+  return weight ? weight->exact_in() : places_.at(name).tensor->dtype;
+}
+
+std::string ModelTensors::saved_in(const std::string& name) const {
+  const Packed* weight = packed(name);
+  return weight ? weight->saved_in() : places_.at(name).tensor->dtype;
+}
+
+SafetensorsSet::Place ModelTensors::add_packed(std::shared_ptr<const Packed> weight) {
+  const SafetensorsSet::Place whole = weight->whole();
+  packed_.emplace(whole.tensor, std::move(weight));
+  return whole;
+}
+
+void ModelTensors::join_packed(const std::filesystem::path& folder) {
+  PackedWeights found = find_packed(places_, folder);
+  for (const std::string& name : found.passed_over) places_.erase(name);
+  for (const SafetensorsSet::Place& bias : found.zero_biases) spare_.insert(bias.tensor);
+  for (auto& weight : found.weights) {
+    for (const SafetensorsSet::Place& part : weight->parts()) places_.erase(part.tensor->name);
+    const std::string name = weight->whole().tensor->name;
+    places_.emplace(name, add_packed(std::move(weight)));
   }
 }
 
@@ -55,12 +77,19 @@ void ModelTensors::take_half(std::string_view prefix) {
   places_ = std::move(half);
 }
 
+// Its router, beside the experts, has a factor of each.
+bool ModelTensors::is_of_gemma4(const std::string& name) const {
+  return places_.contains(name.substr(0, name.rfind(".experts.")) + ".router.per_expert_scale");
+}
+
 void ModelTensors::split_experts() {
   Places made;
   for (auto place = places_.begin(); place != places_.end();) {
     const std::string& name = place->first;
     const bool of_both = name.ends_with(kGateAndUp), joined = of_both || name.ends_with(kDown);
-    const bool stays = packed_.contains(name) || places_.contains(name + "_bias");
+    const Packed* weight = packed(name);
+    const bool stays = (weight && !weight->can_be_split()) || places_.contains(name + "_bias") ||
+                       is_of_gemma4(name);
     if (!joined || place->second.tensor->shape.size() != 3 || stays) {
       ++place;
       continue;
@@ -83,18 +112,22 @@ void ModelTensors::split(const std::string& stem, const SafetensorsSet::Place& p
   const TensorInfo& all = *place.tensor;
   const std::int64_t experts = all.shape[0], rows = all.shape[1] / std::ssize(weights);
   const std::uint64_t count = static_cast<std::uint64_t>(experts) * weights.size();
-  if (experts <= 0 || rows * std::ssize(weights) != all.shape[1] || all.bytes() % count != 0)
+  const auto packed = packed_.find(place.tensor);
+  const bool in_file = packed == packed_.end();
+  if (experts <= 0 || rows * std::ssize(weights) != all.shape[1] || (in_file && all.bytes() % count != 0))
     throw Error(ErrorKind::checkpoint,
                 fmt::format("{}: {}: got {} rows of an expert, expected as many of gate_proj as of up_proj",
                             place.file->path().string(), all.name, all.shape[1]));
   const std::uint64_t bytes = all.bytes() / count;
   std::uint64_t begin = all.begin;
+  std::int64_t row = 0;
   for (std::int64_t expert = 0; expert < experts; ++expert)
     for (const char* weight : weights) {
+      const std::string name = fmt::format("{}{}.{}.weight", stem, expert, weight);
       parts_.push_back({all.name, all.dtype, {rows, all.shape[2]}, begin, begin + bytes});
-      into.emplace(fmt::format("{}{}.{}.weight", stem, expert, weight),
-                   SafetensorsSet::Place{place.file, &parts_.back()});
-      begin += bytes;
+      into.emplace(name, in_file ? SafetensorsSet::Place{place.file, &parts_.back()}
+                                 : add_packed(packed->second->rows(name, row, rows)));
+      begin += bytes, row += rows;
     }
 }
 

@@ -10,7 +10,8 @@
 //   X.experts.gate_up_proj [E, 2 I, D]   X.experts.<e>.gate_proj.weight, X.experts.<e>.up_proj.weight
 //   X.experts.down_proj    [E, D, I]     X.experts.<e>.down_proj.weight
 //
-// Those that have biases beside them stay one, as gpt-oss has them. What two tensors hold in MXFP4 is told as one.
+// Those that have biases beside them stay one, as gpt-oss has them, and Gemma 4's. What several tensors hold in few
+// bits is told as one (packed/packed.h).
 //
 // Letters: E experts, I inner, D hidden.
 #pragma once
@@ -18,11 +19,13 @@
 #include <deque>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "hub/mxfp4.h"
+#include "hub/packed/packed.h"
 #include "hub/places.h"
 
 namespace hone::hub {
@@ -31,18 +34,27 @@ class ModelTensors {
  public:
   explicit ModelTensors(const std::filesystem::path& folder);  // throws Error(checkpoint)
   const Places& all() const { return places_; }
-  const Mxfp4* packed(const std::string& name) const;  // what reads one of them; nullptr: its file does
+  const Packed* packed(const std::string& name) const;  // what reads one of them; nullptr: its file does
+  // safetensors' names of types: the narrowest that holds a tensor's numbers as they are, and the one that they are
+  // saved in.
+  std::string exact_in(const std::string& name) const;
+  std::string saved_in(const std::string& name) const;
   const std::vector<std::string>& left_out() const { return left_out_; }  // of no texts' half
+  // What a model may have no weights for.
+  const std::set<const TensorInfo*>& spare() const { return spare_; }
 
  private:
   void take_half(std::string_view prefix);
-  void join_packed();
+  void join_packed(const std::filesystem::path& folder);
   void split_experts();
+  bool is_of_gemma4(const std::string& name) const;
   void split(const std::string& stem, const SafetensorsSet::Place& place, const std::vector<const char*>& weights,
              Places& into);
+  SafetensorsSet::Place add_packed(std::shared_ptr<const Packed> weight);
   SafetensorsSet files_;
   Places places_;
-  std::map<std::string, Mxfp4> packed_;
+  std::map<const TensorInfo*, std::shared_ptr<const Packed>> packed_;  // by whole()
+  std::set<const TensorInfo*> spare_;
   std::deque<TensorInfo> parts_;
   std::vector<std::string> left_out_;
 };

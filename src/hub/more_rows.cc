@@ -18,7 +18,8 @@
 namespace hone::hub {
 namespace {
 
-constexpr const char* kSize = "vocab_size";
+// The second one is of Gemma 4's other table: if it has as many rows, it has a row for each token, too.
+constexpr const char *kSize = "vocab_size", *kPerLayerSize = "vocab_size_per_layer_input";
 
 using Shapes = std::map<std::string, std::vector<std::int64_t>>;
 Shapes shapes_of(const Model& model) {
@@ -63,7 +64,10 @@ std::unique_ptr<Model> with_vocab_size(const Model& model, std::int64_t rows, co
   config::Node config = model.hf_config();
   if (!config.find(kSize))
     throw Error(ErrorKind::config, "config.json: vocab_size: missing; it says how many rows there are");
-  config.at_or_add(kSize) = config::Values<std::int64_t>::write(rows);
+  const config::Node before = *config.find(kSize);
+  for (const char* key : {kSize, kPerLayerSize})
+    if (config::Node* size = config.find(key); size && size->text() == before.text())
+      *size = config::Values<std::int64_t>::write(rows);
   for (const auto& [key, id] : ids)
     if (has_key(config, key)) config.at_or_add(key) = config::Values<std::int64_t>::write(id);
   return build_model(config, "config.json");

@@ -23,10 +23,6 @@ constexpr std::int64_t kBand = 64;                     // rows at a time: what i
 constexpr int kBias = 127, kLargest = 252;             // with 2^126, 6 is beyond bf16 and fp32; 255 is no number
 constexpr std::array<double, 16> kValues = {0., .5, 1, 1.5, 2, 3, 4, 6, -0., -.5, -1, -1.5, -2, -3, -4, -6};
 
-Error unfit(const SafetensorsSet::Place& place, const std::string& fact) {
-  return Error(ErrorKind::checkpoint, fmt::format("{}: {}: {}", place.file->path().string(), place.tensor->name, fact));
-}
-
 template <class T>
 using Tables = std::array<std::array<T, 16>, kLargest + 1>;  // of each scale
 
@@ -84,16 +80,18 @@ void check_halves(const SafetensorsSet::Place& blocks, const SafetensorsSet::Pla
 }  // namespace
 
 Mxfp4::Mxfp4(const std::string& name, const SafetensorsSet::Place& blocks, const SafetensorsSet::Place& scales)
-    : blocks_(blocks), scales_(scales) {
+    : Packed("mxfp4", {blocks, scales}) {
   check_halves(blocks, scales);
   const std::vector<std::int64_t>& shape = scales.tensor->shape;
   whole_ = {name, kMxfp4, {shape[0], shape[2] * kGroup, shape[1]}, 0, blocks.tensor->bytes() + scales.tensor->bytes()};
+  exact_in_ = saved_in_ = "BF16";
 }
 
 template <class T>
 void Mxfp4::unpack(std::int64_t first_expert, const at::Tensor& into) const {
   const std::int64_t inputs = whole_.shape[1], outputs = whole_.shape[2], groups = inputs / kGroup;
   const std::int64_t bands = (outputs + kBand - 1) / kBand;
+  const SafetensorsSet::Place &blocks = parts_[0], &scales = parts_[1];
   T* const made = host::mutable_values<T>(into).data();
   at::parallel_for(0, into.size(0) * bands, 1, [&](std::int64_t begin, std::int64_t end) {
     Band band;
@@ -102,41 +100,31 @@ void Mxfp4::unpack(std::int64_t first_expert, const at::Tensor& into) const {
       const std::int64_t before = ((first_expert + expert) * outputs + row) * groups;  // groups of 32
       band.rows = std::min(kBand, outputs - row), band.groups = groups;
       band.blocks.resize(band.rows * groups * kGroupBytes), band.scales.resize(band.rows * groups);
-      blocks_.file->read(*blocks_.tensor, std::as_writable_bytes(std::span(band.blocks)), before * kGroupBytes);
-      scales_.file->read(*scales_.tensor, std::as_writable_bytes(std::span(band.scales)), before);
+      blocks.file->read(*blocks.tensor, std::as_writable_bytes(std::span(band.blocks)), before * kGroupBytes);
+      scales.file->read(*scales.tensor, std::as_writable_bytes(std::span(band.scales)), before);
       if (const std::uint8_t most = *std::max_element(band.scales.begin(), band.scales.end()); most > kLargest)
-        throw unfit(scales_, fmt::format("got a scale of {}, expected at most {}, with which all numbers are finite",
+        throw unfit(scales, fmt::format("got a scale of {}, expected at most {}, with which all numbers are finite",
                                          most, kLargest));
       transpose_band(band, made + expert * inputs * outputs + row, outputs);
     }
   });
 }
 
-at::Tensor Mxfp4::read_experts(std::int64_t first, std::int64_t last, at::ScalarType type) const {
+at::Tensor Mxfp4::read_some(std::int64_t first, std::int64_t last, at::ScalarType type) const {
   const bool wide = type == at::kFloat || type == at::kDouble;
   const at::Tensor made = at::empty({last - first, whole_.shape[1], whole_.shape[2]}, wide ? type : at::kBFloat16);
   type == at::kFloat    ? unpack<float>(first, made)
   : type == at::kDouble ? unpack<double>(first, made)
                         : unpack<at::BFloat16>(first, made);
-  return made.to(type);
+  const at::Tensor rounded = made.to(type);
+  if (type == at::kHalf && host::number(at::isfinite(rounded).all()) == 0)
+    throw unfit(parts_[0], fmt::format("with the scales of {} a number is infinite in {}", parts_[1].tensor->name,
+                                       hf_name(type)));
+  return rounded;
 }
 
-at::Tensor Mxfp4::read(at::ScalarType type) const { return read_experts(0, whole_.shape[0], type); }
-
-// Of a part that is cut without regard to dimensions, the experts that it is of.
-at::Tensor Mxfp4::read(const Weight& weight, at::ScalarType type) const {
-  if (weight.shape() != whole_.shape)
-    throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got shape {}, expected {}", blocks_.file->path().string(),
-                                                   whole_.name, shape_text(whole_.shape), shape_text(weight.shape())));
-  const auto [begin, count] = std::pair(weight.layout().begin, weight.layout().count);
-  if (count < 0) return weight.part_of(read(type));
-  const std::int64_t of_one = whole_.shape[1] * whole_.shape[2], first = begin / of_one;
-  const at::Tensor experts = read_experts(first, (begin + count + of_one - 1) / of_one, type).flatten();
-  return experts.numel() == count ? experts : experts.narrow(0, begin - first * of_one, count).clone();
-}
-
-std::map<std::string, Mxfp4> find_mxfp4(const Places& tensors) {
-  std::map<std::string, Mxfp4> found;
+std::vector<std::shared_ptr<const Packed>> find_mxfp4(const Places& tensors) {
+  std::vector<std::shared_ptr<const Packed>> found;
   for (const auto& [half, place] : tensors) {
     const bool blocks = half.ends_with(kBlocks);
     if (!blocks && !half.ends_with(kPowers)) continue;
@@ -148,16 +136,9 @@ std::map<std::string, Mxfp4> find_mxfp4(const Places& tensors) {
                                      name + std::string(blocks ? kPowers : kBlocks)));
     }
     if (tensors.contains(name)) throw unfit(place, fmt::format("{} is there twice: by itself, too", name));
-    if (blocks) found.try_emplace(name, name, place, other->second);
+    if (blocks) found.push_back(std::make_shared<const Mxfp4>(name, place, other->second));
   }
   return found;
 }
-
-bool holds_mxfp4(const std::filesystem::path& folder) {
-  const SafetensorsSet files(folder);
-  return !find_mxfp4(files.tensors()).empty();
-}
-
-std::string dtype_of_numbers(const TensorInfo& tensor) { return tensor.dtype == kMxfp4 ? "BF16" : tensor.dtype; }
 
 }  // namespace hone::hub

@@ -10,7 +10,7 @@ Precision stored_precision(const std::filesystem::path& folder) {
   const hub::QuantizedFiles quantized(tensors.all());
   std::map<std::string, std::uint64_t> bytes;
   for (const auto& [name, place] : quantized.weights())
-    if (!quantized.as(name)) bytes[hub::dtype_of_numbers(*place.tensor)] += place.tensor->bytes();
+    if (!quantized.as(name)) bytes[tensors.saved_in(name)] += place.tensor->bytes();
   std::string most = "F32";
   for (const auto& [dtype, count] : bytes)
     if (count > bytes[most]) most = dtype;

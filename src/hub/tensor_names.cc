@@ -35,14 +35,15 @@ std::string hint_of_names(const Model& model, const std::filesystem::path& folde
 
 }  // namespace
 
-TensorNames::TensorNames(Model& model, const Places& places, const std::optional<FreshWeights>& fresh)
+TensorNames::TensorNames(Model& model, const Places& places, const std::optional<FreshWeights>& fresh,
+                         const std::set<const TensorInfo*>& spare)
     : model_(model), places_(places), prefix_(model.base_prefix()) {
   std::vector<std::string> own;
   model.each_weight([&](const std::string& name, Weight&) { own.push_back(name); });
   file_has_prefix_ = std::any_of(places.begin(), places.end(), [&](const auto& p) { return has_prefix(p.first); });
   model_has_prefix_ = std::any_of(own.begin(), own.end(), [&](const auto& name) { return has_prefix(name); });
   for (const std::string& name : own) match(name, fresh);
-  find_extra(fresh && fresh->any);
+  find_extra(fresh && fresh->any, spare);
 }
 
 const Places::value_type* TensorNames::of(const std::string& weight) const {
@@ -78,9 +79,9 @@ void TensorNames::match(const std::string& weight, const std::optional<FreshWeig
 }
 
 // Where body and heads can be told apart, what belongs to another head is no error.
-void TensorNames::find_extra(bool any) {
+void TensorNames::find_extra(bool any, const std::set<const TensorInfo*>& spare) {
   for (const auto& [name, place] : places_) {
-    if (used_.contains(name) || may_be_extra(model_, name)) continue;
+    if (used_.contains(name) || may_be_extra(model_, name) || spare.contains(place.tensor)) continue;
     const bool of_a_head = any || (file_has_prefix_ && !name.starts_with(prefix_)) || model_.may_be_fresh(name);
     (of_a_head ? unused : extra).push_back(name);
   }

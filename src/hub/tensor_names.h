@@ -17,8 +17,9 @@ namespace hone::hub {
 // either.
 class TensorNames {
  public:
-  // `places` must outlive it.
-  TensorNames(Model& model, const Places& places, const std::optional<FreshWeights>& fresh);
+  // `places` must outlive it. spare: tensors that the model may have no weights for.
+  TensorNames(Model& model, const Places& places, const std::optional<FreshWeights>& fresh,
+              const std::set<const TensorInfo*>& spare = {});
   bool any_read() const { return !used_.empty(); }
   std::vector<std::string> missing, extra;  // neither may be
   std::vector<std::string> fresh, unused;
@@ -29,7 +30,7 @@ class TensorNames {
   bool has_prefix(const std::string& name) const { return !prefix_.empty() && name.starts_with(prefix_); }
   std::vector<std::string> names_of(std::string weight) const;
   void match(const std::string& weight, const std::optional<FreshWeights>& wanted);
-  void find_extra(bool any);
+  void find_extra(bool any, const std::set<const TensorInfo*>& spare);
 
   Model& model_;
   const Places& places_;

@@ -1,4 +1,4 @@
-// Values are compared as they are stored; of two types, in one that holds both.
+// Values are compared as they are stored; of two types, in one that holds both; of weights in few bits, in fp32.
 #include "hub/tied_head.h"
 
 #include <ATen/ATen.h>
@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "hub/packed/find_packed.h"
 #include "nn/lora_targets.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
@@ -34,6 +35,22 @@ at::Tensor read_some(const SafetensorsSet::Place& place, at::ScalarType type, st
   return made;
 }
 
+std::int64_t count_of(const SafetensorsSet::Place& place) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : place.tensor->shape) count *= size;
+  return count;
+}
+
+// Of a weight in few bits, which is no tensor of a file (packed.h), what it stands for. Undefined: it is neither.
+at::Tensor read_wide(const SafetensorsSet::Place& place) {
+  if (const auto type = from_safetensors_name(place.tensor->dtype)) return read_some(place, *type, 0, count_of(place));
+  const std::filesystem::path folder = place.file->path().parent_path();
+  const SafetensorsSet files(folder.empty() ? "." : folder);
+  for (const auto& weight : find_packed(files.tensors(), folder).weights)
+    if (weight->whole().tensor->name == place.tensor->name) return weight->read(at::kFloat).flatten();
+  return {};
+}
+
 // The same bits are equal even where they are no numbers: that is told of elsewhere.
 bool is_equal(const at::Tensor& a, const at::Tensor& b) {
   const std::span<const std::byte> x = host::bytes(a), y = host::bytes(b);
@@ -44,9 +61,12 @@ bool is_equal(const at::Tensor& a, const at::Tensor& b) {
 
 bool have_equal_values(const SafetensorsSet::Place& a, const SafetensorsSet::Place& b) {
   const auto type_a = from_safetensors_name(a.tensor->dtype), type_b = from_safetensors_name(b.tensor->dtype);
-  if (a.tensor->shape != b.tensor->shape || !type_a || !type_b) return false;
-  std::int64_t count = 1;
-  for (const std::int64_t size : a.tensor->shape) count *= size;
+  if (a.tensor->shape != b.tensor->shape) return false;
+  if (!type_a || !type_b) {
+    const at::Tensor wide_a = read_wide(a), wide_b = read_wide(b);
+    return wide_a.defined() && wide_b.defined() && is_equal(wide_a, wide_b);
+  }
+  const std::int64_t count = count_of(a);
   for (std::int64_t first = 0; first < count; first += kNumbers) {
     const std::int64_t some = std::min(kNumbers, count - first);
     if (!is_equal(read_some(a, *type_a, first, some), read_some(b, *type_b, first, some))) return false;

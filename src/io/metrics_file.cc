@@ -7,6 +7,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/strings.h"
+
 namespace hone::io {
 namespace {
 
@@ -33,16 +35,26 @@ std::optional<std::int64_t> step_of(std::string_view line) {
 
 MetricsFile::MetricsFile(const Folder& folder, const std::string& name) : folder_(folder), name_(name) {}
 
+// Asked before each write: a file that was removed or replaced can be written, and nobody finds it.
 void MetricsFile::open() {
-  if (!good_size_) keep_up_to(std::numeric_limits<std::int64_t>::max());  // a process before us may have been killed
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  if (!good_size_) keep_up_to(kAll);  // a process before us may have been killed
+  const std::uint64_t there = folder_.file_size(name_).value_or(0), good = *good_size_;
+  const bool is_ours = identity_ == identity_of(folder_, name_);
+  const bool is_failed_write = !file_ && there > good && is_ours;  // whose rest append() cuts off
+  const bool is_replaced = identity_ && !is_ours;
+  if ((there != good && !is_failed_write) || is_replaced) keep_up_to(kAll);
+  if (there < good)
+    warnings_.warning(escape_for_terminal((folder_.path() / name_).string()) +
+                      ": removed or cut meanwhile; what was in it does not come back");
+  if (file_) return;
   file_.emplace(folder_.append_to(name_));
-  if (file_->size() >= *good_size_) return;
-  keep_up_to(std::numeric_limits<std::int64_t>::max());  // cut or removed meanwhile: what was there does not come back
-  file_.emplace(folder_.append_to(name_));
+  identity_ = identity_of(folder_, name_);
 }
 
 std::int64_t MetricsFile::keep_up_to(std::int64_t step, std::int64_t most) {
   file_.reset();
+  identity_.reset();
   std::int64_t lines = 0;
   const std::optional<std::string> old = folder_.maybe_read_file(name_, std::uint64_t{1} << 34);
   std::string kept;
@@ -65,7 +77,7 @@ void MetricsFile::append(const nlohmann::json& object) noexcept {
   try {
     const std::string line =
         without_nonfinite(object).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-    if (!file_) open();
+    open();
     if (file_->size() != *good_size_) file_->truncate(*good_size_);  // takes away what a failed write left
     file_->write(line);
     good_size_ = file_->size();

@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "io/file_identity.h"
 
 namespace hone::io {
 
@@ -30,6 +31,7 @@ class MetricsFile {
   std::string name_;
   std::optional<OutFile> file_;
   std::optional<std::uint64_t> good_size_;  // end of the last whole line, once known
+  std::optional<FileIdentity> identity_;    // of the file that was opened last, also after a failed write
   log::Limiter warnings_;
   std::int64_t failures_ = 0;
 };

@@ -1,4 +1,5 @@
-// Llama (Touvron et al., 2023; Llama 1 to 3), and the models that are Llama with other numbers: Mistral, Qwen2, Qwen3.
+// Llama (Touvron et al., 2023; Llama 1 to 3), and the models that are Llama with other numbers: Mistral, Ministral,
+// Qwen2, Qwen3.
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/llama_stack.h"
@@ -18,7 +19,8 @@ class Llama final : public LlamaStack {
 }  // namespace
 
 void register_llama(Registries& hone) {
-  hone.models.add<Llama, LlamaConfig>({"llama", "mistral", "qwen2", "qwen3"}, "Llama 1 to 3 and its relatives.");
+  hone.models.add<Llama, LlamaConfig>({"llama", "mistral", "ministral", "qwen2", "qwen3"},
+                                      "Llama 1 to 3 and its relatives.");
 }
 
 }  // namespace hone::models

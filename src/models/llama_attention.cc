@@ -2,15 +2,17 @@
 #include "models/llama_attention.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+#include <fmt/format.h>
+
+#include <vector>
 
 #include "nn/plan.h"
+#include "ops/add_norm.h"
 #include "ops/rope.h"
 
 namespace hone::models {
-namespace {
 
-// The first values of each head alone, as many as there are angles for twice. Neighbours that are turned together come
-// to stand as far apart as ops::rope has them, and stay there: scores of queries and keys are the same.
 Tensor partly_rotated(const Tensor& x_NHK, std::int64_t size, bool neighbours, const ops::RopeTable& table) {
   const Tensor part = x_NHK.narrow(-1, 0, size);
   const Tensor turned =
@@ -18,10 +20,48 @@ Tensor partly_rotated(const Tensor& x_NHK, std::int64_t size, bool neighbours, c
   return size == x_NHK.size(-1) ? turned : at::cat({turned, x_NHK.narrow(-1, size, x_NHK.size(-1) - size)}, -1);
 }
 
+namespace {
+
+// Of the positions that the tokens have.
+Tensor grown(const Tensor& q_NHK, const LlamaShape::QueryGrowth& growth, const Tensor& position_N) {
+  const Tensor periods_N = position_N.div(growth.length, "floor").to(at::toOpMathType(q_NHK.scalar_type()));
+  return q_NHK * periods_N.log1p().mul(growth.beta).add(1).to(q_NHK.scalar_type()).view({-1, 1, 1});
+}
+
+// A LayerNorm of each head, whose weights are its own, of all heads in one tensor or in one each; in fp32 at least,
+// rounded once.
+class OwnLayerNorm final : public nn::Norm {
+ public:
+  OwnLayerNorm(std::int64_t heads, std::int64_t head_size, double eps, bool listed) : eps_(eps) {
+    const Init ones{.kind = Init::Kind::ones};
+    if (!listed) weights_ = {&parameter("weight", {heads, head_size}, ones, /*decays=*/false)};
+    for (std::int64_t i = 0; listed && i < heads; ++i)
+      weights_.push_back(&parameter(fmt::format("norms.{}.weight", i), {head_size}, ones, /*decays=*/false));
+  }
+  using Norm::operator();
+  Tensor operator()(const Tensor& x_NHK) const override {
+    const at::ScalarType wide = at::toOpMathType(x_NHK.scalar_type());
+    const Tensor normed_NHK = at::layer_norm(x_NHK.to(wide), {x_NHK.size(-1)}, {}, {}, eps_);
+    std::vector<Tensor> rows;
+    for (const Weight* weight : weights_) rows.push_back(weight->use());
+    const Tensor weight_HK = rows.size() == 1 ? rows[0].view({-1, x_NHK.size(-1)}) : at::stack(rows);
+    return (normed_NHK * weight_HK.to(wide)).to(x_NHK.scalar_type());
+  }
+  ops::AddNorm add(const Tensor& x, const Tensor& residual) const override {
+    const Tensor sum = residual.defined() ? x + residual : x;
+    return {sum, (*this)(sum)};
+  }
+
+ private:
+  double eps_;
+  std::vector<Weight*> weights_;
+};
+
 }  // namespace
 
 LlamaRopes::LlamaRopes(const LlamaShape& shape)
-    : s(shape), rope_(s.rope, s.rope.rotated(s.head_size), s.max_positions) {
+    : s(shape),
+      rope_(s.rope, s.rope.rotated(s.global_head_size > 0 ? s.global_head_size : s.head_size), s.max_positions) {
   if (s.sliding_rope) sliding_.emplace(*s.sliding_rope, s.sliding_rope->rotated(s.head_size), s.max_positions);
 }
 
@@ -38,29 +78,48 @@ bool LlamaRopes::depend_on_length() const {
   return depends(rope_) || (sliding_ && depends(*sliding_));
 }
 
+ops::AttentionOptions LayerAttention::options(const Tensor* sinks_H) const {
+  return {.scale = s.attention_scale,
+          .mask = ops::Mask::causal(window_),
+          .soft_cap = s.attention_soft_cap,
+          .dropout = s.attention_dropout,
+          .sinks = sinks_H};
+}
+
 Tensor LayerAttention::operator()(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass,
                                   const Tensor* sinks_H) const {
-  const ops::AttentionOptions options{.scale = s.attention_scale,
-                                      .mask = ops::Mask::causal(window_),
-                                      .soft_cap = s.attention_soft_cap,
-                                      .dropout = s.attention_dropout,
-                                      .sinks = sinks_H};
-  if (!rope_) return nn::attend(q_NHK, k_NGK, v_NGK, pass, options);
+  if (!rope_) return of_rotated(q_NHK, k_NGK, v_NGK, pass, sinks_H);
   const ops::RopeTable& table = pass.plan().rope(*rope_, q_NHK);
-  const std::int64_t size = rope_->head_size();
-  if (size == s.head_size && !s.rotates_neighbours)
-    return nn::attend_rotated(q_NHK, k_NGK, v_NGK, table, pass, options);
-  const auto turned = [&](const Tensor& x) { return partly_rotated(x, size, s.rotates_neighbours, table); };
-  return nn::attend(turned(q_NHK), turned(k_NGK), v_NGK, pass, options);
+  // A factor of what is rotated may come before, but for a rounding. No token of a short batch has one.
+  const bool grows = s.growth.beta != 0 && (pass.cache || pass.batch.length() > s.growth.length);
+  const Tensor grown_NHK = grows ? grown(q_NHK, s.growth, table.rows_N) : q_NHK;
+  if (rope_->head_size() == s.head_size && !s.rotates_neighbours)
+    return nn::attend_rotated(grown_NHK, k_NGK, v_NGK, table, pass, options(sinks_H));
+  return of_rotated(rotated(grown_NHK, pass), rotated(k_NGK, pass), v_NGK, pass, sinks_H);
+}
+
+Tensor LayerAttention::rotated(const Tensor& x_NHK, Pass& pass) const {
+  if (!rope_) return x_NHK;
+  return partly_rotated(x_NHK, rope_->head_size(), s.rotates_neighbours, pass.plan().rope(*rope_, x_NHK));
+}
+
+Tensor LayerAttention::of_rotated(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass,
+                                  const Tensor* sinks_H) const {
+  return nn::attend(q_NHK, k_NGK, v_NGK, pass, options(sinks_H));
 }
 
 LlamaAttention::LlamaAttention(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer)
     : s(shape), attend_(shape, ropes, layer) {
   if (s.sinks) sinks = &parameter("sinks", {s.heads}, {.std = s.std});
   if (s.qk_norm == QkNorm::none) return;
-  const auto width = [&](std::int64_t heads) { return s.qk_norm == QkNorm::head ? s.head_size : heads * s.head_size; };
-  q_norm = &child<nn::RmsNorm>("q_norm", width(s.heads), s.norm());
-  k_norm = &child<nn::RmsNorm>("k_norm", width(s.kv_heads), s.norm());
+  q_norm = &norm(s.q_norm, s.heads), k_norm = &norm(s.k_norm, s.kv_heads);
+}
+
+const nn::Norm& LlamaAttention::norm(const char* name, std::int64_t heads) {
+  if (s.qk_norm == QkNorm::layer) return child<nn::LayerNorm>(name, s.head_size, s.eps);
+  if (s.qk_norm == QkNorm::own || s.qk_norm == QkNorm::listed)
+    return child<OwnLayerNorm>(name, heads, s.head_size, s.eps, s.qk_norm == QkNorm::listed);
+  return child<nn::RmsNorm>(name, s.qk_norm == QkNorm::row ? heads * s.head_size : s.head_size, s.norm());
 }
 
 nn::Linear& LlamaAttention::projection(const char* name, std::int64_t in, std::int64_t out, bool bias) {
@@ -70,19 +129,27 @@ nn::Linear& LlamaAttention::projection(const char* name, std::int64_t in, std::i
 Tensor LlamaAttention::operator()(const nn::Input& x_1ND, Pass& pass) const {
   auto qkv = nn::linears(x_1ND, {&q_proj, &k_proj, &v_proj}, pass);
   if (s.qk_norm == QkNorm::row) qkv[0] = (*q_norm)(qkv[0]), qkv[1] = (*k_norm)(qkv[1]);
+  if (s.clip > 0)
+    for (Tensor& x : qkv) x = x.clamp(-s.clip, s.clip);
   const auto heads = [&](const Tensor& x, std::int64_t count) { return x.view({-1, count, s.head_size}); };
   Tensor q_NHK = heads(qkv[0], s.heads), k_NGK = heads(qkv[1], s.kv_heads);
   const Tensor v_NGK = heads(qkv[2], s.kv_heads);
-  if (s.qk_norm == QkNorm::head) q_NHK = (*q_norm)(q_NHK), k_NGK = (*k_norm)(k_NGK);
+  const bool late = s.qk_norm == QkNorm::rotated_head;
+  if (late) q_NHK = attend_.rotated(q_NHK, pass), k_NGK = attend_.rotated(k_NGK, pass);
+  if (q_norm && s.qk_norm != QkNorm::row) q_NHK = (*q_norm)(q_NHK), k_NGK = (*k_norm)(k_NGK);
   const Tensor* sinks_H = sinks ? &sinks->use() : nullptr;
-  return o_proj(attend_(q_NHK, k_NGK, v_NGK, pass, sinks_H).flatten(1).unsqueeze(0), pass);
+  const Tensor y_NHK =
+      late ? attend_.of_rotated(q_NHK, k_NGK, v_NGK, pass, sinks_H) : attend_(q_NHK, k_NGK, v_NGK, pass, sinks_H);
+  return o_proj(y_NHK.flatten(1).unsqueeze(0), pass);
 }
 
 void LlamaAttention::describe(nn::PreNormLayer& layer, const Pass& pass) const {
   layer.q = q_proj.with_adapter(pass), layer.k = k_proj.with_adapter(pass), layer.v = v_proj.with_adapter(pass);
   layer.o = o_proj.with_adapter(pass);
   layer.window = attend_.window(), layer.rope = attend_.rope();
-  if (s.qk_norm != QkNorm::none) layer.q_norm = q_norm->weight.use(), layer.k_norm = k_norm->weight.use();
+  // The short way is of RMSNorms alone.
+  const auto weight = [](const nn::Norm* norm) { return static_cast<const nn::RmsNorm*>(norm)->weight.use(); };
+  if (q_norm) layer.q_norm = weight(q_norm), layer.k_norm = weight(k_norm);
 }
 
 }  // namespace hone::models

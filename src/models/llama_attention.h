@@ -24,6 +24,10 @@ class LlamaRopes {
   std::optional<nn::Rope> sliding_;
 };
 
+// The first `size` values of each head alone, as many as there are angles for twice. Neighbours that are turned
+// together come to stand as far apart as ops::rope has them, and stay there: scores of queries and keys are the same.
+Tensor partly_rotated(const Tensor& x_NHK, std::int64_t size, bool neighbours, const ops::RopeTable& table);
+
 // What a layer's attention is besides its weights: of heads that are yet to be rotated.
 class LayerAttention {
  public:
@@ -35,7 +39,13 @@ class LayerAttention {
   const nn::Rope* rope() const { return rope_; }
   std::int64_t window() const { return window_; }
 
+  // The two halves of it: heads rotated, where the layer does; and the attention of such.
+  Tensor rotated(const Tensor& x_NHK, Pass& pass) const;
+  Tensor of_rotated(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pass& pass,
+                    const Tensor* sinks_H = nullptr) const;
+
  private:
+  ops::AttentionOptions options(const Tensor* sinks_H) const;
   const LlamaShape& s;
   const nn::Rope* rope_;
   std::int64_t window_;
@@ -49,13 +59,14 @@ class LlamaAttention final : public Module {
 
  private:
   nn::Linear& projection(const char* name, std::int64_t in, std::int64_t out, bool bias);
+  const nn::Norm& norm(const char* name, std::int64_t heads);
   const LlamaShape& s;
   LayerAttention attend_;
   nn::Linear& q_proj = projection("q_proj", s.hidden, s.heads* s.head_size, s.qkv_bias);
   nn::Linear& k_proj = projection("k_proj", s.hidden, s.kv_heads* s.head_size, s.qkv_bias);
   nn::Linear& v_proj = projection("v_proj", s.hidden, s.kv_heads* s.head_size, s.qkv_bias);
-  nn::Linear& o_proj = projection("o_proj", s.heads* s.head_size, s.hidden, s.output_bias);
-  nn::RmsNorm *q_norm = nullptr, *k_norm = nullptr;
+  nn::Linear& o_proj = projection(s.output, s.heads* s.head_size, s.hidden, s.output_bias);
+  const nn::Norm *q_norm = nullptr, *k_norm = nullptr;
   Weight* sinks = nullptr;
 };
 

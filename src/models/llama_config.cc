@@ -93,7 +93,8 @@ void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Pro
     for (std::int64_t i = 0; i < std::ssize(s.windows); ++i) s.windows[i] = (i + 1) % family.pattern != 0 ? window : 0;
     return;
   }
-  if (family.windows == Windows::mistral) {
+  if (family.windows == Windows::mistral || family.windows == Windows::ministral) {
+    if (family.windows == Windows::ministral) s.sliding_window = window > 0 ? window : kWindow;
     if (c.layer_types) return read_layer_types(c, window, "a sliding_window", s, problems);
     return s.windows.assign(s.windows.size(), window);
   }
@@ -110,7 +111,7 @@ void read_rest(const LlamaConfig& c, const Family& family, LlamaShape& s, Proble
   s.factor = family.factor;
   s.attention_scale = 1.0 / std::sqrt(static_cast<double>(s.head_size));
   s.activation_name = c.hidden_act.value_or(family.activation);
-  s.std = c.initializer_range;
+  s.std = c.initializer_range.value_or(family.std);
   s.attention_dropout = c.attention_dropout.value_or(0);
   const bool bias = family.reads_attention_bias && c.attention_bias.value_or(false);
   s.qkv_bias = family.always_qkv_bias || bias;
@@ -159,6 +160,7 @@ void read_two_ropes(const LlamaConfig& c, std::optional<double> sliding_theta, d
                     Problems& problems) {
   const Node& both = c.rope_parameters.node;
   nn::RopeSource full = rope_source(c, *family_of(c.model_type), s), sliding = full;
+  if (s.global_head_size > 0) full.head_size = s.global_head_size;
   full.default_theta = theta, sliding.default_theta = sliding_theta.value_or(theta);
   full.parameters = sliding.parameters = nullptr, sliding.scaling = nullptr;
   sliding.theta = sliding_theta;
@@ -260,8 +262,8 @@ void warn_ignored(const LlamaConfig& c) {
           c.attention_bias.value_or(false) && !family.reads_attention_bias && !family.always_qkv_bias);
   ignored("mlp_bias", c.mlp_bias.value_or(false) && !family.reads_mlp_bias);
   const bool reads_types = family.windows == Windows::by_layer || family.windows == Windows::mistral ||
-                           family.windows == Windows::pattern || family.windows == Windows::listed ||
-                           family.windows == Windows::remembered;
+                           family.windows == Windows::ministral || family.windows == Windows::pattern ||
+                           family.windows == Windows::listed || family.windows == Windows::remembered;
   ignored("layer_types", c.layer_types && !reads_types);
   const bool has_window = !is_default(c.sliding_window) && !c.sliding_window.node.is_null();
   ignored("sliding_window", !may_slide(family.windows) && has_window);
@@ -290,8 +292,8 @@ void write_windows(Node& node, const LlamaConfig& c, const LlamaShape& s) {
     node.at_or_add("use_sliding_window") = flag(window > 0);
   // Mistral's layers that are all alike need no list, and transformers cannot do with one where none slides.
   const bool alike = std::all_of(s.windows.begin(), s.windows.end(), [&](std::int64_t w) { return w == window; });
-  const bool lists =
-      family.windows == Windows::by_layer || family.windows == Windows::pattern || family.windows == Windows::listed;
+  const bool lists = family.windows == Windows::by_layer || family.windows == Windows::pattern ||
+                     family.windows == Windows::listed || family.windows == Windows::ministral;
   if (lists || (family.windows == Windows::mistral && !alike)) {
     std::vector<Node> types;
     for (const std::int64_t w : s.windows) types.push_back(text(w > 0 ? "sliding_attention" : "full_attention"));
@@ -329,7 +331,7 @@ Node to_hf_config(const LlamaConfig& c, const LlamaShape& s, const std::string& 
   put("num_hidden_layers", number(s.layers));
   put("num_key_value_heads", number(s.kv_heads));
   if (s.model_type == "llama") put("pretraining_tp", number(std::int64_t{1}));
-  put("rms_norm_eps", number(s.eps));
+  put(family.eps_key, number(s.eps));
   put("rope_parameters", s.sliding_rope ? write_two_ropes(s) : nn::write_rope(s.rope));
   write_windows(node, c, s);
   put("tie_word_embeddings", flag(s.tied));

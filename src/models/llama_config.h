@@ -24,8 +24,7 @@ struct LlamaConfig : LabelKeys {
   config::Open num_key_value_heads{config::Node::scalar("default")};
   std::optional<std::int64_t> head_dim, max_position_embeddings;
   std::optional<std::string> hidden_act;
-  std::optional<double> rms_norm_eps;
-  double initializer_range = 0.02;
+  std::optional<double> rms_norm_eps, initializer_range;
   std::optional<bool> tie_word_embeddings, attention_bias, mlp_bias;
   config::Open rope_parameters, rope_scaling;
   std::optional<double> rope_theta, partial_rotary_factor;
@@ -56,25 +55,28 @@ struct LlamaConfig : LabelKeys {
                   "Key and value heads; null = as many as query heads."),
             field("head_dim", &C::head_dim,
                   "Size of a head; absent: hidden_size / num_attention_heads, but 256 in gemma, qwen3_next and "
-                  "qwen3_5_text, 128 in qwen3 and glm, 64 in gpt_oss.",
+                  "qwen3_5_text, 128 in qwen3, glm, ministral3, ernie4_5 and seed_oss, 64 in gpt_oss.",
                   {.low = 2, .high = 65536}),
             field("max_position_embeddings", &C::max_position_embeddings, "Longest sequence the model is meant for.",
                   size),
-            field("hidden_act", &C::hidden_act, "Activation of the MLP's gate: silu, gelu, gelu_pytorch_tanh or relu."),
+            field("hidden_act", &C::hidden_act,
+                  "Activation of the MLP: silu, gelu, gelu_new, gelu_pytorch_tanh, relu or, in arcee and nemotron, "
+                  "relu2."),
             field("rms_norm_eps", &C::rms_norm_eps, "Added to the mean square in RMSNorm; default 1e-6 or 1e-5.",
                   {.low = 0, .high = 1}),
             field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.",
                   {.low = 0, .high = 100}),
             field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight."),
             field("attention_bias", &C::attention_bias, "Biases in the attention's projections."),
-            field("mlp_bias", &C::mlp_bias, "Biases in the MLP (llama, granite, smollm3)."),
+            field("mlp_bias", &C::mlp_bias, "Biases in the MLP (llama, granite, smollm3, seed_oss, arcee, nemotron)."),
             field("rope_parameters", &C::rope_parameters, "Rotary position embedding, transformers 5's form."),
             field("rope_scaling", &C::rope_scaling,
                   "Rotary position embedding, transformers 4's form; wins over rope_parameters."),
             field("rope_theta", &C::rope_theta, "Base of the rotary frequencies; default 10000, or the family's.",
                   {.low = 1, .high = 1e15}),
             field("partial_rotary_factor", &C::partial_rotary_factor,
-                  "Share of a head that is rotated (phi3, glm, qwen3_next, qwen3_5_text)."),
+                  "Share of a head that is rotated (phi, phi3, glm, glm4_moe, stablelm, nemotron, qwen3_next, "
+                  "qwen3_5_text)."),
             field("original_max_position_embeddings", &C::original_max_position_embeddings,
                   "Length before rotary scaling; wins over the one in rope_parameters.", size),
             field("sliding_window", &C::sliding_window,
@@ -84,7 +86,8 @@ struct LlamaConfig : LabelKeys {
             field("max_window_layers", &C::max_window_layers,
                   "qwen2, qwen3: layers from this one on slide, if layer_types is absent.", at_least(0)),
             field("layer_types", &C::layer_types,
-                  "full_attention, sliding_attention or linear_attention for each layer, where a family has several."),
+                  "full_attention, sliding_attention, linear_attention or conv for each layer, where a family has "
+                  "several."),
             field("attention_dropout", &C::attention_dropout,
                   "Share of attention weights that training drops; which ones is a function of run.seed and the step.",
                   {.low = 0, .high = 0.999}),
@@ -109,15 +112,27 @@ struct LlamaShape {
   bool tied = false, qkv_bias = false, output_bias = false, mlp_bias = false;
   QkNorm qk_norm = QkNorm::none;
   bool sinks = false;  // of each query head, in attention
+  double clip = 0;     // queries, keys and values are cut to [-clip, clip]; 0: they are not
+  // Queries are multiplied by 1 + beta log(1 + floor(position / length)), as in Llama 4; beta 0: they are not.
+  struct QueryGrowth {
+    double beta = 0;
+    std::int64_t length = 1;
+  } growth;
+  bool norm_bias = false;  // of LayerNorms, where a model has these
+  bool head_bias = false;
+  const char *q_norm = "q_norm", *k_norm = "k_norm", *output = "o_proj";  // what parts of attention are called
   std::int64_t no_gradient_id = -1;
   double attention_scale = 1, attention_soft_cap = 0, logit_soft_cap = 0, embedding_scale = 1;
   double residual_scale = 1, hidden_scale = 1;  // of what is added, and of what the head reads
+  double residual_dropout = 0;                  // of what is added, in training
   std::vector<std::int64_t> windows;  // per layer; 0 = all tokens
+  std::int64_t global_head_size = 0;  // of layers that see all tokens, where theirs is another; 0: head_size
   std::int64_t sliding_window = 0;    // what config.json says of it, though no layer slides; 0: nothing
   nn::RopeConfig rope;
   std::optional<nn::RopeConfig> sliding_rope;  // of the layers that slide, where they have another
   std::vector<bool> unrotated;                 // per layer; empty: all are rotated
   bool rotates_neighbours = false;             // values 2i and 2i + 1 of a head, not i and i + half
+  const char* last_norm = "norm";              // what the norm before the head is called
   HeadLabels labels;  // of a classification head, which is there instead of the language model's
 
   ops::RmsNormForm norm() const { return {eps, factor}; }

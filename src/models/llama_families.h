@@ -2,18 +2,22 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "hone/op_options.h"
 
 namespace hone::models {
 
-enum class QkNorm { none, head, row };  // whether queries and keys are normed: each head, or all together
+// Whether queries and keys are normed: each head, also once it is rotated; all heads together; each head by a
+// LayerNorm, with the same weights for all, or weights of its own, in one tensor or in one each.
+enum class QkNorm { none, head, rotated_head, row, layer, own, listed };
 
 // Which layers slide; used: use_sliding_window. mistral: all, or what layer_types says: transformers takes it for
-// Ministral then. given: all if there is a sliding_window. pattern: all but every n-th, or what layer_types says.
-// listed: those of layer_types, if used. remembered: none; layer_types says which layers have memories instead.
-enum class Windows { none, mistral, all_if_used, by_layer, given, pattern, listed, remembered };
+// Ministral then. ministral: the same, and config.json always lists them. given: all if there is a sliding_window.
+// pattern: all but every n-th, or what layer_types says. listed: those of layer_types, if used. remembered: none;
+// layer_types says which layers have memories instead.
+enum class Windows { none, mistral, ministral, all_if_used, by_layer, given, pattern, listed, remembered };
 inline bool may_slide(Windows windows) { return windows != Windows::none && windows != Windows::remembered; }
 
 // What absent keys mean, and which keys a model type has at all.
@@ -27,8 +31,8 @@ struct Family {
   Windows windows = Windows::none;
   std::int64_t pattern = 0;                // of Windows::pattern
   bool writes_computed_head_size = false;  // transformers puts one into config.json that it was not given
-  const char *activation = "silu", *activation_key = "hidden_act";
-  double eps = 1e-6, theta = 10000;
+  const char *activation = "silu", *activation_key = "hidden_act", *eps_key = "rms_norm_eps";
+  double eps = 1e-6, std = 0.02, theta = 10000;
   bool tied = false;
   const char* classifier = "";  // transformers' name of it, where it is not as usual; null: it has none
   std::int64_t pad = -1;        // token; -1: none
@@ -36,5 +40,6 @@ struct Family {
   ops::RmsFactor factor = ops::RmsFactor::weight;  // of its norms
 };
 const Family* family_of(const std::string& model_type);  // null: it is none of them
+std::span<const Family> more_families();                 // a part of all, which is a file of its own
 
 }  // namespace hone::models

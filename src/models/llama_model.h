@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,14 +22,15 @@ namespace hone::models {
 
 inline Tensor scaled(const Tensor& x, double by) { return by == 1 ? x : x.mul(by); }
 
-// Embedding, blocks, norm and head. Each block is made as B(shape, ropes, index); S is LlamaShape or extends it.
-template <class B, class S = LlamaShape>
+// Embedding, blocks, norm and head. Each block is made as B(shape, ropes, index); S is LlamaShape or extends it; N is
+// RmsNorm, or made as LayerNorm is.
+template <class B, class S = LlamaShape, class N = nn::RmsNorm>
 class LlamaModel : public CausalLm, public Classifier {
  public:
   explicit LlamaModel(S shape) : s(std::move(shape)), ropes_(s) {
     if (s.labels.empty())
       lm_head = &child<nn::Head>("lm_head", s.hidden, s.vocab, s.std, s.tied ? &model.embed_tokens.weight : nullptr,
-                                 s.logit_soft_cap);
+                                 s.logit_soft_cap, s.head_bias ? &head_bias() : nullptr);
     else
       score = &child<nn::Linear>("score", s.hidden, std::ssize(s.labels.names), nn::Linear::Options{.std = s.std});
   }
@@ -80,6 +82,9 @@ class LlamaModel : public CausalLm, public Classifier {
   }
 
  protected:
+  Weight& head_bias() {
+    return this->parameter("lm_head.bias", {s.vocab}, {.kind = Init::Kind::zeros}, /*decays=*/false);
+  }
   virtual double embedding_scale() const { return s.embedding_scale; }
   std::string dtype() const {  // as Hugging Face calls it; "": no weights yet
     const Weight& weight = model.embed_tokens.weight;
@@ -92,7 +97,13 @@ class LlamaModel : public CausalLm, public Classifier {
     const LlamaRopes& ropes;
     nn::Embedding& embed_tokens = child<nn::Embedding>("embed_tokens", s.vocab, s.hidden, s.std, s.no_gradient_id);
     nn::Stack<B>& layers = child<nn::Stack<B>>("layers", s.layers, s, ropes);
-    nn::RmsNorm& norm = child<nn::RmsNorm>("norm", s.hidden, s.norm());
+    N& norm = child_norm();
+
+   private:
+    N& child_norm() {
+      if constexpr (std::is_same_v<N, nn::RmsNorm>) return child<N>(s.last_norm, s.hidden, s.norm());
+      else return child<N>(s.last_norm, s.hidden, s.eps, s.norm_bias);
+    }
   };
   S s;
   LlamaRopes ropes_;

@@ -16,8 +16,8 @@ class LlamaBlock final : public nn::ResidualBlock {
       : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {}
 
   void add_to(nn::Residual& x, Pass& pass) const override {
-    x += scaled(self_attn(input_layernorm(x), pass), s.residual_scale);
-    x += scaled(mlp(post_attention_layernorm(x), pass), s.residual_scale);
+    x += added(self_attn(input_layernorm(x), pass), pass, "attention");
+    x += added(mlp(post_attention_layernorm(x), pass), pass, "mlp");
   }
   nn::PreNormLayer describe(const Pass& pass) const {
     nn::PreNormLayer layer;
@@ -28,6 +28,10 @@ class LlamaBlock final : public nn::ResidualBlock {
   }
 
  private:
+  Tensor added(const Tensor& x, const Pass& pass, const char* place) const {
+    return nn::dropout(scaled(x, s.residual_scale), s.residual_dropout, pass, place);
+  }
+
   const LlamaShape& s;
   LlamaAttention& self_attn;
   nn::GatedMlp& mlp =
@@ -46,7 +50,8 @@ class DecodingLlama : public LlamaModel<B, S>, public nn::HasDecoder {
 
   std::unique_ptr<nn::Decoder> make_decoder(std::int64_t rows, const Pass& pass) const override {
     const S& s = Base::s;
-    const bool knows = s.attention_soft_cap == 0 && s.logit_soft_cap == 0 && s.rope.partial_rotary_factor == 1;
+    const bool knows = s.attention_soft_cap == 0 && s.logit_soft_cap == 0 && s.rope.partial_rotary_factor == 1 &&
+                       !s.rotates_neighbours && s.clip == 0 && s.qk_norm != QkNorm::rotated_head;
     if (!knows) return nullptr;
     nn::PreNormStack stack{.embedding_VD = Base::model.embed_tokens.weight.use(),
                            .norm_D = Base::model.norm.weight.use(),
@@ -58,7 +63,8 @@ class DecodingLlama : public LlamaModel<B, S>, public nn::HasDecoder {
                            .embedding_scale = this->embedding_scale(),
                            .residual_scale = s.residual_scale,
                            .hidden_scale = s.hidden_scale,
-                           .activation = s.activation};
+                           .activation = s.activation,
+                           .positions = s.growth.beta != 0 ? s.growth.length : 0};
     for (const B* block : Base::model.layers.blocks()) stack.layers.push_back(block->describe(pass));
     return nn::make_pre_norm_decoder(std::move(stack), rows);
   }

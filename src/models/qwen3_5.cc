@@ -101,7 +101,8 @@ class GatedDeltaNet final : public Module {
   const Qwen35Shape& s;
   Weight& dt_bias = parameter("dt_bias", {s.value_heads}, {.kind = Init::Kind::ones}, /*decays=*/false);
   Weight& A_log = parameter("A_log", {s.value_heads}, {.kind = Init::Kind::log_uniform, .first = 0.01, .last = 16});
-  nn::ShortConvolution& conv1d = child<nn::ShortConvolution>("conv1d", s.convolved(), s.taps, s.std);
+  nn::ShortConvolution& conv1d =
+      child<nn::ShortConvolution>("conv1d", s.convolved(), s.taps, nn::ShortConvolution::Options{.std = s.std});
   nn::RmsNorm& norm = child<nn::RmsNorm>("norm", s.value_size, ops::RmsNormForm(s.eps));
   nn::Linear& out_proj = child<nn::Linear>("out_proj", s.values(), s.hidden, nn::Linear::Options{.std = s.std});
   std::vector<nn::Linear*> products_;

@@ -2,29 +2,46 @@
 #include "hone/layers.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include "hone/random.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
+#include "nn/shared_keys.h"
 #include "ops/rope.h"
 #include "tensor/device.h"
 
 namespace hone::nn {
 namespace {
 
-// rope: by which q and k are yet to be rotated; null: they are.
-Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const ops::RopeTable* rope, Pass& pass,
-              ops::AttentionOptions options) {
+ops::AttentionOptions in_pass(ops::AttentionOptions options, const Pass& pass) {
   if (!pass.training) options.dropout = 0;
   if (options.dropout > 0) options.seed = Random(pass.seed, "attention").bits(static_cast<std::uint64_t>(pass.layer));
+  return options;
+}
+
+// Without a cache.
+Tensor within_documents(const ops::Rotated& qkv, Pass& pass, const ops::AttentionOptions& options) {
   const Plan& plan = pass.plan();
-  if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, plan, options, rope);
-  const auto [q, k, v] = rope ? ops::rope_beside(q_NHK, k_NGK, v_NGK, *rope) : ops::Rotated{q_NHK, k_NGK, v_NGK};
-  Tensor y_NHK = plan.from_documents(ops::attention(plan.to_documents(q), plan.to_documents(k), plan.to_documents(v),
-                                                    plan.documents(), options));
+  Tensor y_NHK =
+      plan.from_documents(ops::attention(plan.to_documents(qkv.q_NHK), plan.to_documents(qkv.k_NGK),
+                                         plan.to_documents(qkv.v_NGK), plan.documents(), options));
   pass.sow("attention", y_NHK);
   return y_NHK;
 }
+
+// rope: by which q and k are yet to be rotated; null: they are.
+Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const ops::RopeTable* rope, Pass& pass,
+              const ops::AttentionOptions& given) {
+  const ops::AttentionOptions options = in_pass(given, pass);
+  if (pass.cache) return pass.cache->attend(pass.layer, q_NHK, k_NGK, v_NGK, pass.plan(), options, rope);
+  return within_documents(
+      rope ? ops::rope_beside(q_NHK, k_NGK, v_NGK, *rope) : ops::Rotated{q_NHK, k_NGK, v_NGK}, pass, options);
+}
+
+// What a layer's keys and values are called where it leaves them.
+std::string keys_of(std::int64_t layer) { return fmt::format("layers.{}.keys", layer); }
+std::string values_of(std::int64_t layer) { return fmt::format("layers.{}.values", layer); }
 
 }  // namespace
 
@@ -36,6 +53,27 @@ Tensor attend(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, Pas
 Tensor attend_rotated(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const ops::RopeTable& rope,
                       Pass& pass, ops::AttentionOptions options) {
   return attend(q_NHK, k_NGK, v_NGK, &rope, pass, options);
+}
+
+Tensor attend_and_leave(const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const ops::RopeTable& rope,
+                        Pass& pass, const ops::AttentionOptions& options) {
+  const auto [q, k, v] = ops::rope_beside(q_NHK, k_NGK, v_NGK, rope);
+  pass.plan().left()[keys_of(pass.layer)] = k, pass.plan().left()[values_of(pass.layer)] = v;
+  return attend(q, k, v, nullptr, pass, options);
+}
+
+Tensor attend_again(const Tensor& q_NHK, std::int64_t layer, const ops::RopeTable& rope, Pass& pass,
+                    const ops::AttentionOptions& given) {
+  const ops::AttentionOptions options = in_pass(given, pass);
+  const Tensor q = ops::rope(q_NHK, rope), &k = left(pass, keys_of(layer)), &v = left(pass, values_of(layer));
+  if (pass.cache) return pass.cache->attend_again(layer, q, k, v, pass.plan(), options);
+  return within_documents({q, k, v}, pass, options);
+}
+
+const Tensor& left(Pass& pass, const std::string& name) {
+  const auto found = pass.plan().left().find(name);
+  HONE_ASSERT(found != pass.plan().left().end());
+  return found->second;
 }
 
 Tensor positions(Pass& pass) {

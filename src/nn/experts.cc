@@ -53,29 +53,43 @@ RoutedMlp::Experts::Experts(const Options& o) {
 }
 
 RoutedMlp::RoutedMlp(const Options& options)
-    : options_(options),
-      experts_(child<Experts>("experts", options)),
-      gate_(child<Linear>("gate", options.hidden, options.experts, Linear::Options{.std = options.std})) {
+    : options_(options), experts_(child<Experts>("experts", options)) {
+  if (options.by_groups)
+    grouped_gate_ =
+        &child<GroupedRouter>(options.router, options.hidden, options.experts, *options.by_groups, options.std);
+  else
+    gate_ = &child<Linear>(options.router, options.hidden, options.experts, Linear::Options{.std = options.std});
   // Few tokens each, and a choice that a rounded logit would turn.
   each_weight([](const std::string&, Weight& weight) { weight.set_takes_float8(false); });
-  if (options.shared_inner == 0) return;
-  const GatedMlp::Options shared{options.hidden, options.shared_inner, options.activation, /*bias=*/false, options.std};
-  shared_expert_ = &child<GatedMlp>("shared_expert", shared);
-  shared_expert_gate_ = &child<Linear>("shared_expert_gate", options.hidden, 1, Linear::Options{.std = options.std});
+  if (options.shared_inner > 0) add_shared();
+}
+
+void RoutedMlp::add_shared() {
+  const GatedMlp::Options shared{options_.hidden, options_.shared_inner, options_.activation, /*bias=*/false,
+                                 options_.std};
+  shared_expert_ = &child<GatedMlp>(options_.shared, shared);
+  if (!options_.shared_is_gated) return;
+  shared_expert_gate_ = &child<Linear>("shared_expert_gate", options_.hidden, 1, Linear::Options{.std = options_.std});
   shared_expert_gate_->weight.set_takes_float8(false);
 }
 
 Tensor RoutedMlp::operator()(const Tensor& x_1ND, Pass& pass) const {
   const Tensor routed_1ND = run_routed(x_1ND.squeeze(0), pass).unsqueeze(0);
   if (!shared_expert_) return routed_1ND;
+  if (!shared_expert_gate_) return routed_1ND + (*shared_expert_)(x_1ND, pass);
   return routed_1ND + (*shared_expert_gate_)(x_1ND, pass).sigmoid() * (*shared_expert_)(x_1ND, pass);
 }
 
+ops::Choice RoutedMlp::choose(const Tensor& x_ND, Pass& pass) const {
+  if (grouped_gate_) return (*grouped_gate_)(x_ND, pass);
+  return ops::choose_experts((*gate_)(x_ND, pass), {options_.per_token, options_.normalise},
+                             /*with_sum=*/pass.training);
+}
+
 Tensor RoutedMlp::run_routed(const Tensor& x_ND, Pass& pass) const {
-  const Tensor logits_NE = gate_(x_ND, pass);
-  const ops::Choice choice =
-      ops::choose_experts(logits_NE, {options_.per_token, options_.normalise}, /*with_sum=*/pass.training);
+  const ops::Choice choice = choose(x_ND, pass);
   const ops::Routing routing = ops::route(choice.expert_NK, options_.experts);
+  if (pass.training && grouped_gate_) grouped_gate_->observe(routing.slots, pass);
   if (pass.training) measure_routing(pass, choice.probability_E, routing.slots, x_ND.size(0), options_.per_token);
   if (!pass.adapter.empty() && experts_.has_adapters()) return run_each(x_ND, choice.weight_NK, routing, pass);
   std::vector<ops::GatedMlpWeights> weights;
@@ -114,7 +128,8 @@ void measure_routing(Pass& pass, const Tensor& probability_E, const ops::RowGrou
 }
 
 bool is_router(std::string_view module) {
-  return module.ends_with(".mlp.gate") || module.ends_with(".mlp.router") || module.ends_with(".block_sparse_moe.gate");
+  return module.ends_with(".mlp.gate") || module.ends_with(".mlp.router") || module.ends_with(".router.proj") ||
+         module.ends_with(".block_sparse_moe.gate") || module.ends_with(".feed_forward.gate");
 }
 
 void balance(Pass& pass, std::int64_t per_token, double coefficient) {

@@ -4,24 +4,31 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "hone/layers.h"
 #include "hone/model.h"
+#include "nn/router.h"
 #include "ops/experts.h"
 
 namespace hone::nn {
 
-// Takes the K likeliest experts of each token, each by its probability; no token is dropped. A shared expert is added
-// to what they give, if there is one, times sigmoid(a product of the token).
+// Takes the K likeliest experts of each token, each by its probability, or those that a router by groups chooses; no
+// token is dropped. A shared expert is added to what they give, if there is one, as it is or times sigmoid(a product of
+// the token).
 class RoutedMlp final : public Module {
  public:
   struct Options {
     std::int64_t hidden = 0, inner = 0;  // inner: of one expert
     std::int64_t experts = 1, per_token = 1;
     std::int64_t shared_inner = 0;  // of the shared expert; 0: there is none
-    bool normalise = false;         // the weights of a token's experts are made to sum to 1
+    const char* shared = "shared_expert";
+    bool shared_is_gated = true;
+    bool normalise = false;  // the weights of a token's experts are made to sum to 1
+    std::optional<GroupedRouter::Options> by_groups = {};  // says that instead, if it is there
+    const char* router = "gate";                           // the name of the one that chooses
     ops::Activation activation = ops::Activation::silu;
     double std = 0.02;
     const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";  // of an expert, as GatedMlp's
@@ -36,12 +43,15 @@ class RoutedMlp final : public Module {
     explicit Experts(const Options& options);
     std::vector<const GatedMlp*> all;
   };
+  void add_shared();
+  ops::Choice choose(const Tensor& x_ND, Pass& pass) const;
   Tensor run_routed(const Tensor& x_ND, Pass& pass) const;
   Tensor run_each(const Tensor& x_ND, const Tensor& weight_NK, const ops::Routing& routing, const Pass& pass) const;
 
   Options options_;
   Experts& experts_;
-  Linear& gate_;
+  Linear* gate_ = nullptr;  // one of the two
+  GroupedRouter* grouped_gate_ = nullptr;
   GatedMlp* shared_expert_ = nullptr;  // null: none
   Linear* shared_expert_gate_ = nullptr;
 };

@@ -21,15 +21,17 @@ Tensor gated_delta(const Tensor& q_NGK, const Tensor& k_NGK, const Tensor& v_NHV
   return y_NHV;
 }
 
-ShortConvolution::ShortConvolution(std::int64_t channels, std::int64_t taps, double std)
-    : weight(parameter("weight", {channels, 1, taps}, {.std = std})) {}
+ShortConvolution::ShortConvolution(std::int64_t channels, std::int64_t taps, Options options)
+    : weight(parameter("weight", {channels, 1, taps}, {.std = options.std})),
+      bias(options.bias ? &parameter("bias", {channels}, {.kind = Init::Kind::zeros}, /*decays=*/false) : nullptr),
+      silu_(options.silu) {}
 
 Tensor ShortConvolution::operator()(const Tensor& x_NC, Pass& pass) const {
   const Plan& plan = pass.plan();
-  const Tensor weight_CT = weight.use().squeeze(1);
-  if (pass.cache) return pass.cache->short_conv(pass.layer, x_NC, weight_CT, plan);
-  return plan.from_documents(
-      ops::short_conv(plan.to_documents(x_NC), weight_CT, plan.documents(), weight.gradient_sum()));
+  const ops::ShortConvWeights weights{weight.use().squeeze(1), bias ? bias->use() : Tensor(), silu_};
+  if (pass.cache) return pass.cache->short_conv(pass.layer, x_NC, weights, plan);
+  return plan.from_documents(ops::short_conv(plan.to_documents(x_NC), weights, plan.documents(),
+                                             {weight.gradient_sum(), bias ? bias->gradient_sum() : nullptr}));
 }
 
 }  // namespace hone::nn

@@ -41,6 +41,12 @@ std::int64_t KvCache::bytes() const {
   return sum;
 }
 
+std::vector<Tensor*> KvCache::Slot::entries() {
+  std::vector<Tensor*> all{&k_RGCK, &v_RGCK};
+  std::erase_if(all, [](const Tensor* x) { return !x->defined(); });
+  return all;
+}
+
 std::vector<Tensor*> KvCache::Slot::tensors() {
   std::vector<Tensor*> all{&k_RGCK,      &v_RGCK,     &memory.values_RHKV, &memory.keys_RHK,
                            &memory.m_RH, &delta_RHKV, &newest_RTC};
@@ -72,7 +78,7 @@ void KvCache::drop_oldest(Slot& slot, std::int64_t row, std::int64_t left) {
   const std::int64_t have = held(slot, row);
   if (have <= left) return;
   is_settled_ = false;
-  for (const Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) {
+  for (const Tensor* x : slot.entries()) {
     const Tensor of_row = x->select(0, row);
     of_row.narrow(1, 0, left).copy_(of_row.narrow(1, have - left, left).clone());
   }
@@ -92,10 +98,12 @@ std::int64_t KvCache::needed(Slot& slot, std::int64_t window, std::int64_t row, 
   return held(slot, row) + more;
 }
 
-void KvCache::reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& like, bool fresh) {
-  if (!slot.k_RGCK.defined())
-    for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK})
-      *x = at::empty({rows(), like.size(1), 0, like.size(2)}, like.options());
+void KvCache::reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& k_NGK, bool with_values,
+                      bool fresh) {
+  if (!slot.k_RGCK.defined()) {
+    slot.k_RGCK = at::empty({rows(), k_NGK.size(1), 0, k_NGK.size(2)}, k_NGK.options());
+    if (with_values) slot.v_RGCK = at::empty_like(slot.k_RGCK);
+  }
   std::int64_t most = 0;
   for (const PlannedDoc& doc : plan.docs())
     most = std::max(most, needed(slot, window, doc.row, taken(doc, window, fresh)));
@@ -110,7 +118,7 @@ void KvCache::grow(Slot& slot, std::int64_t window, std::int64_t needed) {
   std::int64_t wider = std::max<std::int64_t>(2 * capacity, 16);
   if (window > 0) wider = std::min(wider, window + slack(window));
   wider = std::max(needed, wider);
-  for (Tensor* x : {&slot.k_RGCK, &slot.v_RGCK}) {
+  for (Tensor* x : slot.entries()) {
     const Tensor grown = at::empty({rows(), x->size(1), wider, x->size(3)}, x->options());
     grown.narrow(2, 0, capacity).copy_(*x);
     *x = grown;
@@ -126,7 +134,7 @@ void KvCache::append(Slot& slot, std::int64_t window, const Tensor& k_NGK, const
     runs.push_back({doc.span.end - count, count, doc.row, held(slot, doc.row)});
     slot.dropped[doc.row] += tokens_of(doc) - count;  // counts from advance() on: until then held() is not asked again
   }
-  ops::store_in_cache(k_NGK, v_NGK, {slot.k_RGCK, slot.v_RGCK}, runs);
+  ops::store_in_cache(k_NGK, v_NGK, {slot.k_RGCK, slot.values()}, runs);
 }
 
 Tensor KvCache::attend_each(const Slot& slot, const Tensor& q_NHK, const Plan& plan,
@@ -138,33 +146,56 @@ Tensor KvCache::attend_each(const Slot& slot, const Tensor& q_NHK, const Plan& p
     const std::int64_t first = window > 0 ? std::max<std::int64_t>(0, last - count - window + 1) : 0;
     const auto keys = [&](const Tensor& x_RGCK) { return x_RGCK.select(0, doc.row).slice(1, first, last); };
     parts.push_back(ops::cached_attention(q_NHK.slice(0, doc.span.begin, doc.span.end), keys(slot.k_RGCK),
-                                          keys(slot.v_RGCK), options));
+                                          keys(slot.values()), options));
   }
   return parts.empty() ? at::zeros_like(q_NHK) : at::cat(parts);
 }
 
-Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
+bool KvCache::is_fresh(const Plan& plan) {
+  return std::all_of(plan.docs().begin(), plan.docs().end(), [](const PlannedDoc& d) { return d.position == 0; });
+}
+
+void KvCache::take_in(std::int64_t layer, const Tensor& k_NGK, const Plan& plan) {
+  Slot& slot = slots_.at(layer);
+  const std::int64_t window = spec_.layers[layer].window;
+  reserve(slot, window, plan, k_NGK, /*with_values=*/false, /*fresh=*/true);
+  append(slot, window, k_NGK, k_NGK, plan, /*fresh=*/true);
+}
+
+Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& given_v_NGK,
                        const Plan& plan, const ops::AttentionOptions& options, const ops::RopeTable* rope) {
+  const bool with_values = given_v_NGK.defined();
+  const Tensor& v_NGK = with_values ? given_v_NGK : k_NGK;
   Slot& slot = slots_.at(layer);
   const std::int64_t window = spec_.layers[layer].window;
   HONE_ASSERT(options.mask.kind == ops::Mask::Kind::causal && options.mask.window == window);
-  const bool fresh =
-      std::all_of(plan.docs().begin(), plan.docs().end(), [](const PlannedDoc& d) { return d.position == 0; });
+  const bool fresh = is_fresh(plan);
   const bool one_each = !fresh && plan.is_one_token_each();
+  HONE_ASSERT(with_values || !rope);
   if (rope && !one_each) return attend(layer, ops::rope(q_NHK, *rope), ops::rope(k_NGK, *rope), v_NGK, plan, options);
-  reserve(slot, window, plan, k_NGK, fresh);
+  reserve(slot, window, plan, k_NGK, with_values, fresh);
   if (one_each) {
     const Tensor& held = held_R(window, q_NHK.device());
     if (rope) {
       const ops::CacheRoom room{slot.k_RGCK, slot.v_RGCK, is_settled(*rope)};
       return ops::decode_new_tokens({q_NHK, k_NGK, v_NGK, *rope}, room, held, options);
     }
-    ops::store_one_each(k_NGK, v_NGK, {slot.k_RGCK, slot.v_RGCK}, held);
-    return ops::decode_attention(q_NHK, slot.k_RGCK, slot.v_RGCK, held, options);
+    ops::store_one_each(k_NGK, v_NGK, {slot.k_RGCK, slot.values()}, held);
+    return ops::decode_attention(q_NHK, slot.k_RGCK, slot.values(), held, options);
   }
   append(slot, window, k_NGK, v_NGK, plan, fresh);
   return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.documents(), options)
                : attend_each(slot, q_NHK, plan, options);
+}
+
+Tensor KvCache::attend_again(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
+                             const Plan& plan, const ops::AttentionOptions& options) {
+  const Slot& slot = slots_.at(layer);
+  const std::int64_t window = spec_.layers[layer].window;
+  HONE_ASSERT(options.mask.kind == ops::Mask::Kind::causal && options.mask.window == window && slot.k_RGCK.defined());
+  if (is_fresh(plan)) return ops::attention(q_NHK, k_NGK, v_NGK, plan.documents(), options);
+  if (!plan.is_one_token_each()) return attend_each(slot, q_NHK, plan, options);
+  return ops::decode_attention(q_NHK, slot.k_RGCK, slot.values(), held_R(window, q_NHK.device()), options);
 }
 
 Tensor KvCache::mlstm(std::int64_t layer, const ops::MlstmInput& input, const Plan& plan, double eps) {
@@ -189,10 +220,11 @@ Tensor KvCache::gated_delta(std::int64_t layer, const ops::DeltaInput& input, co
   return ops::gated_delta_on(input, plan.documents(), {memory, rows_of(plan)});
 }
 
-Tensor KvCache::short_conv(std::int64_t layer, const Tensor& x_NC, const Tensor& weight_CT, const Plan& plan) {
+Tensor KvCache::short_conv(std::int64_t layer, const Tensor& x_NC, const ops::ShortConvWeights& weights,
+                           const Plan& plan) {
   Tensor& newest = slots_[layer].newest_RTC;
-  if (!newest.defined()) newest = at::zeros({rows(), weight_CT.size(1) - 1, x_NC.size(1)}, x_NC.options());
-  return ops::short_conv_on(x_NC, weight_CT, plan.documents(), newest, rows_of(plan));
+  if (!newest.defined()) newest = at::zeros({rows(), weights.weight_CT.size(1) - 1, x_NC.size(1)}, x_NC.options());
+  return ops::short_conv_on(x_NC, weights, plan.documents(), newest, rows_of(plan));
 }
 
 // What is stale gets other values, but stays where it is.
@@ -231,12 +263,13 @@ const std::vector<KvCache::Room>* KvCache::room_for_one_each() {
   rooms_.resize(slots_.size());
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
+    if (keeps_nothing(i)) continue;
     if (!slot.k_RGCK.defined()) return nullptr;
     const std::int64_t window = spec_.layers[i].window;
     std::int64_t most = 0;
     for (std::int64_t row = 0; row < rows(); ++row) most = std::max(most, needed(slot, window, row, 1));
     grow(slot, window, most);
-    rooms_[i].k_RGCK = slot.k_RGCK, rooms_[i].v_RGCK = slot.v_RGCK;
+    rooms_[i].k_RGCK = slot.k_RGCK, rooms_[i].v_RGCK = slot.values();
     rooms_[i].held.resize(rows());
     for (std::int64_t row = 0; row < rows(); ++row) rooms_[i].held[row] = held(slot, row);
   }
@@ -254,11 +287,10 @@ void KvCache::advance_as_recorded() {
 }
 
 bool KvCache::has_room_for_one_each() const {
-  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-    for (std::int64_t row = 0; row < rows(); ++row)
-      if (!slot.k_RGCK.defined() || held(slot, row) + 1 > slot.k_RGCK.size(2)) return false;
-    return true;
-  });
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    for (std::int64_t row = 0; row < rows() && !keeps_nothing(i); ++row)
+      if (!slots_[i].k_RGCK.defined() || held(slots_[i], row) + 1 > slots_[i].k_RGCK.size(2)) return false;
+  return true;
 }
 
 void KvCache::count_again() {

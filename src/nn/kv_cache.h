@@ -35,15 +35,22 @@ class HONE_API KvCache final : public Past {
   void keep(const std::vector<std::int64_t>& rows);
 
   // Adds the pass's keys and values to layer `layer` and attends. Called by nn::attend.
-  // REQUIRES: options.mask is causal, with the layer's window.
+  // REQUIRES: options.mask is causal, with the layer's window. v_NGK undefined: keys are values, too, and kept once.
   // rope: by which q and k are yet to be rotated; null: they are.
   Tensor attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
                 const ops::AttentionOptions& options, const ops::RopeTable* rope = nullptr);
+  // Whether the cache holds nothing yet of what the plan's documents begin with.
+  static bool is_fresh(const Plan& plan);
+  // Adds keys that are values, too, of a fresh pass that attends by itself.
+  void take_in(std::int64_t layer, const Tensor& k_NGK, const Plan& plan);
+  // Attends to what layer `layer` has: in this pass it has attended by attend(), with these keys and values, rotated.
+  Tensor attend_again(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
+                      const Plan& plan, const ops::AttentionOptions& options);
   // A matrix memory of layer `layer` takes in the pass's tokens. Called by nn::mlstm.
   Tensor mlstm(std::int64_t layer, const ops::MlstmInput& input, const Plan& plan, double eps);
   // The same of nn::gated_delta and nn::ShortConvolution.
   Tensor gated_delta(std::int64_t layer, const ops::DeltaInput& input, const Plan& plan);
-  Tensor short_conv(std::int64_t layer, const Tensor& x_NC, const Tensor& weight_CT, const Plan& plan);
+  Tensor short_conv(std::int64_t layer, const Tensor& x_NC, const ops::ShortConvWeights& weights, const Plan& plan);
   // Before a pass looks its tokens up in a table. That is a kernel of LibTorch's, which begins when all that the device
   // was given before has ended: what was changed until now is settled (ops::CacheRoom) for the pass's attention. What
   // is changed after this is not, but for the newest entries: who changes anything says so. Called by Model::forward.
@@ -52,7 +59,8 @@ class HONE_API KvCache final : public Past {
   void advance(const Plan& plan);
 
   // For one token of each row (nn/decoding): makes room for it in each layer, behind what the row holds; null before
-  // the first pass, and where a layer has a memory instead. Good until the next call of anything here.
+  // the first pass, and where a layer has a memory instead. A layer that has neither has no room. Good until the next
+  // call of anything here.
   struct Room {
     Tensor k_RGCK, v_RGCK;
     std::vector<std::int64_t> held;  // per row
@@ -80,15 +88,21 @@ class HONE_API KvCache final : public Past {
 
  private:
   struct Slot {
-    Tensor k_RGCK, v_RGCK;
+    Tensor k_RGCK, v_RGCK;              // v undefined: it is k
     ops::MlstmMemory memory;            // instead of them
     Tensor delta_RHKV, newest_RTC;      // instead of them: a memory, and what a convolution has yet to read
     std::vector<std::int64_t> dropped;  // per row: oldest tokens that a window no longer needs
     std::vector<Tensor*> tensors();  // those that are there
+    std::vector<Tensor*> entries();  // likewise, of keys and values
+    const Tensor& values() const { return v_RGCK.defined() ? v_RGCK : k_RGCK; }
   };
+  bool keeps_nothing(std::size_t layer) const {  // as it uses what another one has
+    const MemoryLayer& memory = spec_.layers[layer].memory;
+    return spec_.layers[layer].kv_heads == 0 && memory.heads == 0 && memory.convolved == 0;
+  }
   std::int64_t held(const Slot& slot, std::int64_t row) const { return lengths_[row] - slot.dropped[row]; }
   std::int64_t taken(const PlannedDoc& doc, std::int64_t window, bool fresh) const;
-  void reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& like, bool fresh);
+  void reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& k_NGK, bool with_values, bool fresh);
   std::int64_t needed(Slot& slot, std::int64_t window, std::int64_t row, std::int64_t more);
   void grow(Slot& slot, std::int64_t window, std::int64_t needed);
   void drop_oldest(Slot& slot, std::int64_t row, std::int64_t left);

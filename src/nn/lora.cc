@@ -20,7 +20,8 @@ at::ScalarType wide(const Tensor& x) { return at::toOpMathType(x.scalar_type());
 }  // namespace
 
 bool can_have_adapter(const Weight& weight) {
-  return weight.use_as() != WeightUse::other && weight.use_as() != WeightUse::stack;
+  const WeightUse use = weight.use_as();
+  return use != WeightUse::other && use != WeightUse::stack && use != WeightUse::stack_in_out;
 }
 
 Lora::Lora(const Weight& weight, const Options& options, const Weight* bias, std::string place, Lora* shared_a)

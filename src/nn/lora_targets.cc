@@ -96,11 +96,12 @@ void refuse_tied_table(const Model& model, const NamedWeight& one) {
 void refuse_unnamed(const std::string& module, const std::string& option) {
   const bool mixtral = module.find(".block_sparse_moe.") != std::string::npos;
   const bool gpt_oss = option == "targets" && module.ends_with(".mlp.router");  // whole it may be trained
-  if (!mixtral && !gpt_oss) return;
-  const char* why = mixtral ? "not for Mixtral's routers and experts, which transformers 5 has under other names, so "
-                              "PEFT could not read the file"
-                            : "not for gpt-oss's routers, which are no linear layers for PEFT, so that it could not "
-                              "read the file";
+  const bool lfm2 = module.find(".feed_forward.experts.") != std::string::npos;
+  if (!mixtral && !gpt_oss && !lfm2) return;
+  const std::string why =
+      gpt_oss ? "not for gpt-oss's routers, which are no linear layers for PEFT, so that it could not read the file"
+              : fmt::format("not for {}, which transformers 5 has under other names, so PEFT could not read the file",
+                            mixtral ? "Mixtral's routers and experts" : "LFM2's experts");
   throw Error(ErrorKind::config, fmt::format("adapter.{}: {}: {}", option, module, why))
       .hint("name weights of the attention: q_proj, k_proj, v_proj, o_proj");
 }

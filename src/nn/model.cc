@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <set>
 #include <utility>
 
 #include "hone/layers.h"
@@ -55,25 +56,33 @@ void Pass::measure(const std::string& name, const Tensor& sum, const Tensor& wei
 namespace {
 
 using Residencies = std::vector<Residency*>;
+using Names = std::set<std::string>;  // of what layers leave for those behind them (Plan::left)
 
-// The block's output, then what it added to the graph: the sums of auxiliary losses and the totals.
-// REQUIRES: the pass has none of another block.
-std::vector<Tensor> run_alone(const Block& block, const Tensor& x, Pass& pass) {
-  std::vector<Tensor> outputs{block.forward(x, pass)};
+// The block's output, then what it added to the graph: the sums of auxiliary losses, the totals, and what it left.
+// inputs: of the block, then what was left for it. REQUIRES: the pass has no such sums of another block.
+std::vector<Tensor> run_alone(const Block& block, const std::vector<Tensor>& inputs, const Names& before, Pass& pass) {
+  auto& left = pass.plan().left();
+  left.clear();
+  auto given = inputs.begin() + 1;
+  for (const std::string& name : before) left[name] = *given++;
+  std::vector<Tensor> outputs{block.forward(inputs[0], pass)};
   for (const LossTerm& term : pass.aux) outputs.push_back(term.sum);
   for (const auto& [name, total] : pass.totals) outputs.push_back(total);
+  for (const auto& [name, tensor] : left)
+    if (!before.contains(name)) outputs.push_back(tensor);
   return outputs;
 }
 
 // Run again in backward it leaves nothing in the pass: what it adds is counted already.
-std::vector<Tensor> run_again(const Block& block, const Tensor& x, Pass& pass) {
+std::vector<Tensor> run_again(const Block& block, const std::vector<Tensor>& inputs, const Names& before, Pass& pass) {
   auto aux = std::exchange(pass.aux, {});
   auto totals = std::exchange(pass.totals, {});
   auto sown = std::exchange(pass.sown, {});
   auto metrics = std::exchange(pass.metrics, {});
   auto means = std::exchange(pass.means, {});
   auto observed = std::exchange(pass.observed, {});
-  std::vector<Tensor> outputs = run_alone(block, x, pass);
+  std::vector<Tensor> outputs = run_alone(block, inputs, before, pass);
+  pass.plan().left().clear();
   pass.aux = std::move(aux), pass.totals = std::move(totals), pass.sown = std::move(sown);
   pass.metrics = std::move(metrics), pass.means = std::move(means), pass.observed = std::move(observed);
   return outputs;
@@ -82,15 +91,21 @@ std::vector<Tensor> run_again(const Block& block, const Tensor& x, Pass& pass) {
 Tensor run_checkpointed(const Block& block, const Tensor& x, Pass& pass) {
   auto aux = std::exchange(pass.aux, {});
   auto totals = std::exchange(pass.totals, {});
-  const auto run = [&block, layer = pass.layer, &pass, first = true](const Tensor& input) mutable {
+  auto& left = pass.plan().left();
+  std::vector<Tensor> inputs{x};
+  Names before;
+  for (const auto& [name, tensor] : left) inputs.push_back(tensor), before.insert(name);
+  const auto run = [&block, before, layer = pass.layer, &pass, first = true](const std::vector<Tensor>& in) mutable {
     pass.layer = layer;
-    return std::exchange(first, false) ? run_alone(block, input, pass) : run_again(block, input, pass);
+    return std::exchange(first, false) ? run_alone(block, in, before, pass) : run_again(block, in, before, pass);
   };
-  const std::vector<Tensor> outputs = ops::checkpoint(run, x);
+  const std::vector<Tensor> outputs = ops::checkpoint(run, inputs);
   auto output = outputs.begin() + 1;  // those with their graph
   std::swap(pass.aux, aux), std::swap(pass.totals, totals);
   for (LossTerm& term : aux) term.sum = *output++, pass.aux.push_back(std::move(term));
   for (const auto& [name, total] : totals) pass.add_up(name, *output++);
+  auto given = inputs.begin() + 1;
+  for (auto& [name, tensor] : left) tensor = before.contains(name) ? *given++ : *output++;
   return outputs[0];
 }
 
@@ -140,6 +155,7 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
     pass.sow("output", x.sum());
   }
   Output output;
+  plan.left().clear();
   output.hidden_BTD = plan.from_flat(finish(x.sum(), pass));
   if (pass.cache) pass.cache->advance(plan);
   return output;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "hone/batch.h"
@@ -65,6 +66,10 @@ class Plan {
   // On the axis of documents, int64 on the host: first(its document) + its place in it.
   Tensor each_token(const std::function<std::int64_t(const PlannedDoc&)>& first) const;
 
+  // What the embeddings and layers leave for layers behind them, by name: keys and values that several use, what is
+  // added to each. Part of the graph; there until the last layer has run.
+  std::map<std::string, Tensor>& left() { return left_; }
+
   // The rotary tables of this pass, made on the first call for `rope`. `like` gives device and precision.
   const ops::RopeTable& rope(const Rope& rope, const Tensor& like);
 
@@ -82,6 +87,7 @@ class Plan {
   // Where prefixes are shared: the stretches of the flat axis that documents are made of, and the reverse.
   std::vector<ops::Span> of_flat_, of_documents_;
   std::map<const Rope*, ops::RopeTable> tables_;
+  std::map<std::string, Tensor> left_;
 };
 
 // Documents as they lie in the batch's rows one after another, padding between them.

@@ -61,6 +61,14 @@ Tensor longrope(const RopeConfig& c, std::int64_t size, bool beyond) {
   return (extra * powers(c.rope_theta, size)).reciprocal();
 }
 
+// The frequencies of the whole head, of which the last pairs get 0.
+Tensor proportional(const RopeConfig& c, std::int64_t size) {
+  const auto pairs = static_cast<std::int64_t>(std::floor(c.partial_rotary_factor * static_cast<double>(size) / 2));
+  Tensor inv = standard(c.rope_theta, size);
+  inv.narrow(0, pairs, size / 2 - pairs).zero_();
+  return inv / c.factor.value_or(1);
+}
+
 double yarn_attention_factor(const RopeConfig& c, double factor) {
   const auto scale = [&](double m) { return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1.0; };
   if (c.attention_factor) return *c.attention_factor;
@@ -113,6 +121,8 @@ Tensor Rope::frequencies(std::int64_t length_class) const {
                   config_.factor.value_or(static_cast<double>(max_positions_) / original));
     case RopeType::longrope:
       return longrope(config_, head_size_, length_class != 0);
+    case RopeType::proportional:
+      return proportional(config_, head_size_);
   }
   throw Error(ErrorKind::bug, "unknown rope type");
 }

@@ -13,7 +13,8 @@
 
 namespace hone::nn {
 
-enum class RopeType { standard, linear, dynamic, llama3, yarn, longrope };
+// proportional: a share of the frequencies of a whole head, 0 for the rest, which is not rotated.
+enum class RopeType { standard, linear, dynamic, llama3, yarn, longrope, proportional };
 
 }  // namespace hone::nn
 
@@ -24,7 +25,9 @@ inline constexpr auto hone::config::enum_names<hone::nn::RopeType> =
                                                                     {hone::nn::RopeType::dynamic, "dynamic"},
                                                                     {hone::nn::RopeType::llama3, "llama3"},
                                                                     {hone::nn::RopeType::yarn, "yarn"},
-                                                                    {hone::nn::RopeType::longrope, "longrope"}});
+                                                                    {hone::nn::RopeType::longrope, "longrope"},
+                                                                    {hone::nn::RopeType::proportional,
+                                                                     "proportional"}});
 
 namespace hone::nn {
 
@@ -40,6 +43,7 @@ struct RopeConfig {
   double partial_rotary_factor = 1;
 
   std::int64_t rotated(std::int64_t head_size) const {  // values of a head
+    if (rope_type == RopeType::proportional) return head_size;
     return static_cast<std::int64_t>(static_cast<double>(head_size) * partial_rotary_factor);
   }
 

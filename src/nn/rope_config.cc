@@ -34,6 +34,8 @@ std::vector<std::string> keys_of(RopeType type) {
               "truncate"};
     case RopeType::longrope:
       return {"factor", "attention_factor", "original_max_position_embeddings", "short_factor", "long_factor"};
+    case RopeType::proportional:
+      return {"factor", "partial_rotary_factor"};
   }
   return {};
 }
@@ -122,7 +124,11 @@ RopeConfig read_rope(const RopeSource& source, Problems& problems) {
   }
   if (source.original_max_position_embeddings)
     config.original_max_position_embeddings = source.original_max_position_embeddings;
-  if (source.may_be_partial) {
+  if (config.rope_type == RopeType::proportional) {
+    const double share = config.partial_rotary_factor = partial.value_or(1);
+    problems.require(share >= 0 && share <= 1, path + ".partial_rotary_factor",
+                     fmt::format("got {}, expected 0 to 1", share));
+  } else if (source.may_be_partial) {
     const double share = config.partial_rotary_factor = partial.value_or(1);
     const bool makes_sense = share > 0 && share <= 1;
     const std::int64_t size = makes_sense ? config.rotated(source.head_size) : 0;
@@ -163,6 +169,7 @@ Node write_rope(const RopeConfig& c) {
     if (key == "short_factor") put_list(key, c.short_factor);
     if (key == "long_factor") put_list(key, c.long_factor);
     if (key == "truncate" && !c.truncate) node.at_or_add(key) = config::Values<bool>::write(false);
+    if (key == "partial_rotary_factor") put(key, c.partial_rotary_factor);
     if (key == "original_max_position_embeddings" && c.original_max_position_embeddings)
       node.at_or_add(key) = config::Values<std::int64_t>::write(*c.original_max_position_embeddings);
   }

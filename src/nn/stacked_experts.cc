@@ -17,7 +17,7 @@ StackedMlp::Experts::Experts(const Options& o)
 
 Weight& StackedMlp::Experts::stack(const char* name, std::int64_t in, std::int64_t out, const Options& o) {
   Weight& made = parameter(name, {o.experts, in, out}, {.std = o.std});
-  made.set_use(WeightUse::stack);
+  made.set_use(WeightUse::stack_in_out);
   made.set_share_of_tokens(static_cast<double>(o.per_token) / static_cast<double>(o.experts));
   return made;
 }

@@ -116,8 +116,8 @@ struct Backend {
 
   // As ops/short_conv.h says; all is dense.
   struct ShortConv {
-    at::Tensor (*forward)(const at::Tensor& x_NC, const at::Tensor& weight_CT, const Documents& documents);
-    ShortConvGradients (*backward)(const at::Tensor& dy_NC, const at::Tensor& x_NC, const at::Tensor& weight_CT,
+    at::Tensor (*forward)(const at::Tensor& x_NC, const ShortConvWeights& weights, const Documents& documents);
+    ShortConvGradients (*backward)(const at::Tensor& dy_NC, const at::Tensor& x_NC, const ShortConvWeights& weights,
                                    const Documents& documents);
   } short_conv{};
 

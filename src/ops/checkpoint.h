@@ -13,5 +13,8 @@ namespace hone::ops {
 at::Tensor checkpoint(std::function<at::Tensor(const at::Tensor&)> run, const at::Tensor& x);
 // The same for several outputs; those that nobody uses cost nothing in backward.
 std::vector<at::Tensor> checkpoint(std::function<std::vector<at::Tensor>(const at::Tensor&)> run, const at::Tensor& x);
+// And for several inputs, of which there is one at least; those that are not used get no gradient.
+std::vector<at::Tensor> checkpoint(
+    std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)> run, const std::vector<at::Tensor>& inputs);
 
 }  // namespace hone::ops

@@ -197,8 +197,13 @@ struct DeltaPast {
   std::vector<std::int64_t> rows;
 };
 
+// Of a short convolution: of each channel; bias undefined: there is none; silu: what is done with the sum.
+struct ShortConvWeights {
+  at::Tensor weight_CT, bias_C = {};
+  bool silu = true;
+};
 struct ShortConvGradients {
-  at::Tensor x_NC, weight_BO;  // the last as NormGradients has it, of [C, taps]
+  at::Tensor x_NC, weight_BO, bias_BO = {};  // the last two as NormGradients has them, of [C, taps] and of [C]
 };
 
 // Labels in range and weights, in fp32 (fp64), of a chunk of tokens of a loss.

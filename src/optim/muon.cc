@@ -90,7 +90,7 @@ struct Orthogonal {
   static double adjusted(const Config& config, const OptimizedWeight& weight) {
     double out = static_cast<double>(weight.master.size(-2)), in = static_cast<double>(weight.master.size(-1));
     const WeightUse use = weight.weight ? weight.weight->use_as() : WeightUse::product;
-    if (use == WeightUse::product_in_out || use == WeightUse::stack) std::swap(out, in);
+    if (use == WeightUse::product_in_out || use == WeightUse::stack_in_out) std::swap(out, in);
     return config.adjust_lr == AdjustRate::original ? std::sqrt(std::max(1.0, out / in))
                                                     : 0.2 * std::sqrt(std::max(out, in));
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "hone/tracker.h"
+#include "io/file_identity.h"
 #include "io/file_name.h"
 
 namespace hone::trackers {
@@ -52,15 +54,7 @@ class Csv final : public Tracker {
   Csv(const Config& config, const RunInfo& run) : name_(config.file), step_(run.resumed ? run.start_step : -1) {
     try {
       folder_.emplace(Env::process().open_folder(run.folder));
-      const std::string before = folder_->maybe_read_file(name_, kMaxRows).value_or("");
-      if (!before.empty() && !before.starts_with(kHeader))
-        throw Error(ErrorKind::config, fmt::format("{}: not written by this tracker, and not replaced; expected {} as "
-                                                   "its first line, or another trackers file",
-                                                   (folder_->path() / name_).string(), hone::quoted(kHeader)));
-      const std::string kept = kept_rows(before, step_);
-      folder_->replace_file(name_, kept);
-      good_size_ = kept.size();
-      names_ = names_of(kept, step_);
+      take_up(step_);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::config) throw;
       warnings_.warning(error.what());
@@ -88,10 +82,42 @@ class Csv final : public Tracker {
   }
 
  private:
+  // What is there, but for rows of later steps.
+  void take_up(std::int64_t last) {
+    const std::string before = folder_->maybe_read_file(name_, kMaxRows).value_or("");
+    if (!before.empty() && !before.starts_with(kHeader))
+      throw Error(ErrorKind::config, fmt::format("{}: not written by this tracker, and not replaced; expected {} as "
+                                                 "its first line, or another trackers file",
+                                                 (folder_->path() / name_).string(), hone::quoted(kHeader)));
+    const std::string kept = kept_rows(before, last);
+    folder_->replace_file(name_, kept);
+    good_size_ = kept.size();
+    names_ = names_of(kept, step_);
+  }
+
+  // Asked before each write: a file that was removed or replaced can be written, and nobody finds it.
+  void meet_changes() {
+    const std::uint64_t there = folder_->file_size(name_).value_or(0), good = *good_size_;
+    const bool is_ours = identity_ == io::identity_of(*folder_, name_);
+    const bool is_failed_write = !file_ && there > good && is_ours;  // cut off below, which needs no room
+    const bool is_replaced = identity_ && !is_ours;
+    if ((there == good || is_failed_write) && !is_replaced) return;
+    file_.reset();
+    take_up(std::numeric_limits<std::int64_t>::max());
+    identity_.reset();
+    if (there < good)
+      warnings_.warning(escape_for_terminal((folder_->path() / name_).string()) +
+                        ": removed or cut meanwhile; what was in it does not come back");
+  }
+
   void write(const std::string& rows) {
-    if (!file_) file_.emplace(folder_->append_to(name_));
+    meet_changes();
+    if (!file_) {
+      file_.emplace(folder_->append_to(name_));
+      identity_ = io::identity_of(*folder_, name_);
+    }
     if (file_->size() > *good_size_) file_->truncate(*good_size_);
-    file_->write(std::string_view(file_->size() == 0 ? kHeader + rows : rows));
+    file_->write(rows);
     good_size_ = file_->size();
   }
 
@@ -99,6 +125,7 @@ class Csv final : public Tracker {
   std::string name_;
   std::optional<OutFile> file_;
   std::optional<std::uint64_t> good_size_;  // end of the last whole line; nothing: there is no file
+  std::optional<io::FileIdentity> identity_;  // of the file that was opened last, also after a failed write
   std::int64_t step_;
   // Written of that step: an evaluation's line has numbers of the step's own again, and where a run goes on they are
   // there from before.

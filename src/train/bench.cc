@@ -40,7 +40,8 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   shared.run.folder = "bench";  // each rank has one of its own
   check_ranks(shared, train);
   settle_on_device(recipe, options.world);
-  Inputs inputs = load_inputs(recipe, "");
+  if (options.train) recipe.data.deduplicate = false;  // that has been done
+  Inputs inputs = load_inputs(recipe, "", {.train = options.train});
   check_alike(options.world, facts_of(inputs));
   choose_batch_size(recipe, inputs, options.world);
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "base/sections.h"
+#include "hone/data.h"
 #include "hone/recipe.h"
 #include "hone/world.h"
 
@@ -14,6 +16,7 @@ namespace hone::training {
 struct BenchOptions {
   std::int64_t warmup = 2, steps = 5;
   World world = {};
+  std::shared_ptr<const TrainingData> train = {};  // the recipe's, where who asks has read it
 };
 
 struct BenchReport {

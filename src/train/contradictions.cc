@@ -14,6 +14,7 @@
 #include "hone/registry.h"
 #include "train/check_schedule.h"
 #include "train/evaluate.h"
+#include "train/make_objective.h"
 #include "train/resources.h"
 #include "train/step_plan.h"
 

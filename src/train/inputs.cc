@@ -35,6 +35,7 @@
 #include "train/check_schedule.h"
 #include "train/checkpoint.h"
 #include "train/frame.h"
+#include "train/make_objective.h"
 #include "train/meta_twin.h"
 #include "train/model_source.h"
 #include "train/placement.h"
@@ -458,7 +459,7 @@ namespace {
 bool all_in(const std::filesystem::path& folder, Precision precision) {
   const hub::ModelTensors tensors(folder);
   return std::all_of(tensors.all().begin(), tensors.all().end(), [&](const auto& entry) {
-    return hub::dtype_of_numbers(*entry.second.tensor) == safetensors_name(hub::type_of(precision));
+    return tensors.exact_in(entry.first) == safetensors_name(hub::type_of(precision));
   });
 }
 

@@ -1,11 +1,16 @@
 // Only what a layer reaches into is written out as a section: `${model}` elsewhere still means the plain value.
 #include "train/layers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <optional>
 #include <span>
 
 #include "base/strings.h"
+#include "config/single_entries.h"
 #include "hone/config_read.h"
 
 namespace hone::training {
@@ -35,6 +40,36 @@ void drop_excluded(Node& root, const std::function<bool(const Option&)>& given) 
     if (given(one) != given(other)) erase(root, given(one) ? other : one);
 }
 
+// A name of a file, and no slip: `eval: false`, `eval: no`.
+bool is_file_name(const Node& node) {
+  static constexpr std::string_view kSlips[] = {"true", "false", "yes", "no", "on", "off", "null", "none", "~"};
+  const bool is_slip = std::find(std::begin(kSlips), std::end(kSlips), to_lower(node.text())) != std::end(kSlips);
+  return config::detail::is_plain(node) && (node.quoted() || (!is_slip && !parse_double(node.text())));
+}
+
+// `eval: news.jsonl`, `eval: [a.jsonl, b.jsonl]` and `eval: {path: news.jsonl}` of a section whose entries are sets.
+// With other names beside it `path` is a set, too: {path: a.jsonl, news: b.jsonl}.
+void name_set(Node& root, const char* section) {
+  Node* const data = root.find("data");
+  Node* const given = data ? data->find(section) : nullptr;
+  if (!given) return;
+  const std::vector<std::string> names = config::Values<DataFile>::names();
+  const auto is_of_source = [&](const auto& entry) {
+    return std::find(names.begin(), names.end(), entry.first) != names.end();
+  };
+  const auto is_of_one = [&](const auto& entry) { return is_of_source(entry) || entry.first == "held_out"; };
+  auto& entries = given->entries();
+  const Node* const path = given->find("path");
+  if (is_file_name(*given) || given->kind() == Node::Kind::list) {
+    *given = Node::map({{section, *given}}, given->mark());
+  } else if (path && is_file_name(*path) && std::all_of(entries.begin(), entries.end(), is_of_one)) {
+    Node source = Node::map({}, given->mark());
+    std::copy_if(entries.begin(), entries.end(), std::back_inserter(source.entries()), is_of_source);
+    std::erase_if(entries, is_of_source);
+    given->at_or_add(section) = std::move(source);
+  }
+}
+
 Node expanded(const Node& root) {
   Node whole = root;
   config::Values<Recipe>::expand(whole);
@@ -58,6 +93,34 @@ Node* step(Node& at, const std::string& part) {
   if (at.kind() != Node::Kind::list) return at.find(part);
   const auto index = parse_uint(part);
   return index && *index < at.items().size() ? &at.items()[*index] : nullptr;
+}
+
+// "data.train.path" of a list of one is "data.train.0.path".
+std::optional<std::string> with_number(const Node& root, const std::string& path, const config::Mark& mark,
+                                       config::Problems& problems) {
+  std::vector<std::string> way;
+  const Node* at = &root;
+  for (const std::string& part : split(path, '.')) {
+    if (at && at->kind() == Node::Kind::list && !parse_uint(part)) {
+      const std::string list = join(way, ".");
+      if (at->items().size() != 1) {
+        problems.add(path,
+                     fmt::format("{} has {} entries; expected the number of one, as in {}.0.{}", list,
+                                 at->items().size(), list, part),
+                     "", mark);
+        return std::nullopt;
+      }
+      way.push_back("0");
+      at = &at->items()[0];
+    }
+    way.push_back(part);
+    if (!at) continue;
+    const auto index = parse_uint(part);
+    at = at->kind() != Node::Kind::list           ? at->find(part)
+         : index && *index < at->items().size() ? &at->items()[*index]
+                                                  : nullptr;
+  }
+  return join(way, ".");
 }
 
 void open_path(Node& root, const std::string& path) {
@@ -97,8 +160,15 @@ std::string as_yaml(const std::string& path, const std::string& words) {
 
 }  // namespace
 
+void write_out(Node& root, bool is_layer) {
+  name_set(root, "eval");
+  name_set(root, "test");
+  config::wrap_single_entries(root, config::describe(Recipe()), is_layer);
+}
+
 void put_over(Node& root, const Node& given, config::Problems& problems) {
   Node layer = given;
+  write_out(layer, /*is_layer=*/true);
   config::rename<Recipe>(layer, &root, problems);
   drop_excluded(root, [&](const Option& option) {
     const Node* section = layer.find(option.section);
@@ -116,13 +186,20 @@ void put_over(Node& root, const RecipeOverrides& overrides, std::string_view sou
     const std::string path = std::string(option.section) + "." + option.key;
     return is_given(path) || (option.shorthand && is_given(option.section));
   });
+  const auto mark_of = [&](const std::string& path) {
+    return config::Mark{source.empty() ? "--" + path : std::string(source), 0};
+  };
   for (const auto& [given, value] : overrides) {
-    const config::Mark mark{source.empty() ? "--" + given : std::string(source), 0};
+    const config::Mark mark = mark_of(given);
     const std::string path = config::current_path<Recipe>(given, &root, problems, mark);
     if (path != given && is_given(path))
       problems.add(given, "is called " + path + " now, which is given as well", "", mark);
     open_path(root, path);
-    config::assign(root, path, as_yaml(path, value), mark, problems);
+    const auto place = with_number(root, path, mark, problems);
+    if (!place) continue;
+    open_path(root, *place);
+    config::assign(root, *place, as_yaml(path, value), mark, problems);
+    write_out(root);
     config::rename<Recipe>(root, nullptr, problems);  // names within the value
   }
 }

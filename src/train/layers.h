@@ -16,6 +16,10 @@ void put_over(config::Node& root, const config::Node& layer, config::Problems& p
 void put_over(config::Node& root, const RecipeOverrides& overrides, std::string_view source,
               config::Problems& problems);
 
+// What is written short becomes what it is short for: of data.eval and data.test one source is a set of that one, and
+// anywhere a section where a list of sections is expected a list of one. is_layer: numbers reach into what is below it.
+void write_out(config::Node& root, bool is_layer = false);
+
 // As a file that reads as the recipe does: what looks like a reference is text.
 std::string recipe_file(const Recipe& recipe);
 

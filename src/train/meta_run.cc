@@ -23,6 +23,7 @@
 #include "tensor/meta_memory.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
+#include "train/make_objective.h"
 #include "train/make_optimizer.h"
 #include "train/meta_twin.h"
 #include "train/passed.h"
@@ -257,7 +258,8 @@ std::uint64_t answers_bytes(const Model& model, Precision precision, const Needs
   std::int64_t longest = 0, numbers = 0, of_memories = 0;
   for (const Doc& doc : batch.docs) longest = std::max<std::int64_t>(longest, doc.end - doc.begin);
   for (const CacheSpec::Layer& layer : model.causal_lm()->cache_spec().layers) {
-    numbers += 4 * layer.kv_heads * layer.head_size * (layer.window > 0 ? std::min(longest, layer.window) : longest);
+    const std::int64_t kept = layer.values_are_keys ? 2 : 4;
+    numbers += kept * layer.kv_heads * layer.head_size * (layer.window > 0 ? std::min(longest, layer.window) : longest);
     const MemoryLayer& memory = layer.memory;
     of_memories += memory.heads * (memory.key_size * (memory.value_size + 1) + 1);
     numbers += memory.convolved * std::max<std::int64_t>(0, memory.taps - 1);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "hone/hub.h"
+#include "io/runs_within.h"
 #include "train/checkpoint.h"
 
 namespace hone::training {
@@ -47,9 +48,11 @@ std::filesystem::path model_source(const ModelSection& model) {
   const std::filesystem::path folder = std::filesystem::path(model.path) / "checkpoints";
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored))
-    throw Error(ErrorKind::checkpoint, fmt::format("model.load.checkpoint {}: {}: no checkpoints there; expected a run "
-                                                   "folder",
-                                                   model.load.checkpoint, model.path));
+    throw io::naming_runs_within(
+        Error(ErrorKind::checkpoint, fmt::format("model.load.checkpoint {}: {}: no checkpoints there; expected a run "
+                                                 "folder",
+                                                 model.load.checkpoint, model.path)),
+        model.path);
   const io::Checkpoints checkpoints(Env::process().open_folder(folder));
   const io::Checkpoint chosen = model.load.checkpoint == "best"
                                     ? best_checkpoint(checkpoints)

@@ -14,6 +14,7 @@
 #include "train/ceilings.h"
 #include "train/complete.h"
 #include "train/inputs.h"
+#include "train/make_objective.h"
 #include "train/placement.h"
 #include "train/ranks.h"
 #include "train/resources.h"
@@ -125,14 +126,14 @@ double evaluated_tokens(const RunPlan& plan, const Inputs& inputs) {
 }
 
 // A step of one micro-batch, and what of it is the update.
-void measure(RunPlan& plan, const RunPlanOptions& options, double tokens) {
+void measure(RunPlan& plan, const Inputs& inputs, const RunPlanOptions& options, double tokens) {
   Recipe one = plan.recipe;
   const Needs needs = make_objective(one)->needs();
   one.trainer.accumulate = needs.updates;
   if (needs.answers > 0)
     log::info("timing {}, with answers of at most {} as in the run; --no-measure only counts",
               counted(options.steps + 1, "step"), counted(needs.answer_tokens, "token"));
-  const BenchReport report = bench(one, {.warmup = 1, .steps = options.steps});
+  const BenchReport report = bench(one, {.warmup = 1, .steps = options.steps, .train = inputs.train});
   const auto optimizer = static_cast<std::size_t>(sections::Section::optimizer);
   plan.time.measured = true;
   plan.time.start = report.load_seconds;
@@ -148,7 +149,7 @@ void plan_time(RunPlan& plan, const Inputs& inputs, const Work& work, const RunP
   const auto room = static_cast<std::uint64_t>(kMarginToMeasure * number(static_cast<std::int64_t>(plan.available)));
   if (!options.measure) return;
   if (plan.memory.peak < room && inputs.train->as_dataset()) {
-    measure(plan, options, tokens);
+    measure(plan, inputs, options, tokens);
   } else {
     const double rate = kShareOfCeiling * product_ceiling(trainer.precision, device_of(plan.recipe));
     time.micro_batch = work.training * tokens / rate;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/strings.h"
@@ -241,7 +242,10 @@ void warn_about_peft(const Inputs& inputs, std::vector<std::string>& warnings) {
   if (!inputs.adapter) return;
   const config::Node config = inputs.model->hf_config();
   const config::Node* type = config.find("model_type");
-  if (!type || (type->text() != "qwen3_moe" && type->text() != "qwen3_next")) return;
+  constexpr std::array affected{"qwen3_moe",   "qwen3_next", "olmoe",        "deepseek_v2",
+                                "deepseek_v3", "glm4_moe",   "glm4_moe_lite"};
+  const auto is_type = [&](const char* one) { return type && type->text() == one; };
+  if (std::none_of(affected.begin(), affected.end(), is_type)) return;
   std::vector<std::string> lost;
   for (const std::string& module : inputs.adapter_report.adapted)
     if (module.find(".experts.") == std::string::npos &&

@@ -17,6 +17,7 @@
 #include "train/batch_size.h"
 #include "train/checkpoint.h"
 #include "train/complete.h"
+#include "train/make_objective.h"
 #include "train/placement.h"
 #include "train/ranks.h"
 #include "train/resume.h"

@@ -14,6 +14,7 @@
 #include "hone/config.h"
 #include "hone/registry.h"
 #include "ops/kernels.h"
+#include "train/make_objective.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
 

@@ -11,9 +11,11 @@
 #include "config/patterns.h"
 #include "config/tree.h"
 #include "hone/registry.h"
+#include "hub/fresh.h"
 #include "io/file_name.h"
 #include "train/contradictions.h"
 #include "train/layers.h"
+#include "train/lost_evaluations.h"
 
 namespace hone {
 void ModelSection::validate(Problems& problems) const {
@@ -146,12 +148,43 @@ void tell(const Problems& problems) {
 
 }  // namespace
 
-Recipe read_recipe(const config::Node& node, UnknownKeys unknown) {
+namespace {
+
+// Who writes data.eval.0.path means a list, which there is none of.
+void find_numbered_sets(const config::Node& node, Problems& problems) {
+  const config::Node* const data = node.find("data");
+  for (const char* section : {"eval", "test"}) {
+    const config::Node* const sets = data ? data->find(section) : nullptr;
+    if (!sets) continue;
+    for (const auto& [name, set] : sets->entries())
+      if (parse_uint(name))
+        problems.add(fmt::format("data.{}.{}", section, name),
+                     fmt::format("a number; expected the name of a set, as in data.{}.news", section), "", set.mark());
+  }
+}
+
+// What building it would say, so that it is told with the rest. Of some keys ModelSection says more.
+void find_problems_of_fresh_model(const ModelSection& model, Problems& problems) {
+  if (!model.path.empty()) return;
+  config::Node node = config::Node::map();
+  for (const auto& [key, value] : model.config)
+    if (key != "config" && key != "load_in_4bit" && key != "load_in_8bit") node.at_or_add(key) = value.node;
+  const Problems::Scope scope(problems, "model.");
+  hub::find_problems(node, problems);
+}
+
+}  // namespace
+
+Recipe read_recipe(const config::Node& given, UnknownKeys unknown) {
+  config::Node node = given;
   Problems problems;
   if (unknown == UnknownKeys::pass_over) problems.pass_over_unknown();
   Recipe recipe;
   registries();  // fills the catalogues that Choice reads from
+  training::write_out(node);
+  find_numbered_sets(node, problems);
   config::read(node, recipe, problems);
+  if (!problems.empty()) find_problems_of_fresh_model(recipe.model, problems);
   problems.raise();
   tell(problems);
   return recipe;
@@ -161,10 +194,18 @@ config::Node merge_layers(const RecipeLayers& layers) {
   registries();
   Problems problems;
   config::Node root = layers.file.empty() ? config::Node::map() : config::read_file(layers.file);
+  training::write_out(root);
   config::rename<Recipe>(root, nullptr, problems);
-  for (const std::string& file : layers.set) training::put_over(root, config::read_file(file), problems);
+  training::LostEvaluations evaluations(root);
+  for (const std::string& file : layers.set) {
+    training::put_over(root, config::read_file(file), problems);
+    evaluations.meet(root);
+  }
   training::put_over(root, layers.environment, "environment", problems);
+  evaluations.meet(root);
   training::put_over(root, layers.flags, "", problems);
+  evaluations.meet(root);
+  evaluations.drop(root, problems);
   config::resolve(root, problems,
                   [&](const std::string& path) { return config::current_path<Recipe>(path, &root, problems); });
   problems.raise();

@@ -18,6 +18,7 @@
 #include "ops/sequences.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
+#include "train/make_objective.h"
 #include "train/resources.h"
 
 namespace hone::training {

@@ -11,7 +11,7 @@
 #include "hone/registry.h"
 #include "hub/hash.h"
 #include "hub/memory.h"
-#include "hub/mxfp4.h"
+#include "hub/packed/find_packed.h"
 #include "nn/freeze.h"
 #include "tensor/dtype.h"
 #include "train/model_source.h"
@@ -66,14 +66,10 @@ std::shared_ptr<Model> load_prepared(const fs::path& folder, Precision precision
 // Whether all weights lie in the files as they are computed with: ranks of one machine then share the files' pages.
 bool is_mapped(const fs::path& folder, Precision precision) {
   return source_types(folder) == SourceTypes{{"*", safetensors_name(hub::type_of(precision))}} &&
-         !hub::holds_mxfp4(folder);
+         !hub::holds_packed(folder);
 }
 
 }  // namespace
-
-std::unique_ptr<Objective> make_objective(const Recipe& recipe) {
-  return registries().objectives.make(recipe.objective);
-}
 
 RunResources::RunResources(const Needs& needs, const Recipe& recipe, const Model& trained, World world)
     : recipe_(recipe),

@@ -17,8 +17,6 @@ namespace hone::training {
 // The name of an adapter as the run found it, where training goes on from it.
 inline constexpr const char* kStartAdapter = "start";
 
-std::unique_ptr<Objective> make_objective(const Recipe& recipe);
-
 class RunResources final : public Resources {
  public:
   // Nothing is loaded yet. The recipe and the model that is trained must outlive it. Ranks that share the trained model

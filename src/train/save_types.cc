@@ -26,7 +26,7 @@ SourceTypes source_types(const std::filesystem::path& folder) {
   const hub::QuantizedFiles quantized(tensors.all());
   for (const auto& [name, place] : quantized.weights()) {
     if (quantized.as(name)) continue;
-    types[name] = hub::dtype_of_numbers(*place.tensor);
+    types[name] = tensors.saved_in(name);
     bytes[types[name]] += place.tensor->bytes();
   }
   std::string most = "F32";

@@ -14,6 +14,7 @@
 #include "hone/registry.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
+#include "train/make_objective.h"
 #include "train/make_optimizer.h"
 #include "train/ranks.h"
 #include "train/spikes.h"

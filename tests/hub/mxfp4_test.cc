@@ -10,8 +10,9 @@
 #include "hub/copy_weights.h"
 #include "hub/folders.h"
 #include "hub/model_tensors.h"
+#include "hub/packed/find_packed.h"
+#include "hub/whole_tensors.h"
 #include "tensor/compare.h"
-#include "tensor/host.h"
 
 namespace hone::test {
 namespace {
@@ -21,20 +22,9 @@ using testing::HasSubstr;
 
 fs::path values_file() { return golden("mxfp4") / "values.safetensors"; }
 
-Tensor read_whole(const SafetensorsSet::Place& place, at::ScalarType type) {
-  Tensor made = at::empty(place.tensor->shape, type);
-  place.file->read(*place.tensor, host::mutable_bytes(made));
-  return made;
-}
-
 // transformers' bf16, to the bit.
 Tensor expected_of(const hub::ModelTensors& tensors, const std::string& name) {
   return read_whole(tensors.all().at(name + ".bits"), at::kShort).view(at::kBFloat16);
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  const std::span<const std::byte> x = host::bytes(a), y = host::bytes(b);
-  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && std::memcmp(x.data(), y.data(), x.size()) == 0;
 }
 
 class Mxfp4Files : public Folders {
@@ -50,18 +40,20 @@ TEST(Mxfp4, IsToTheBitWhatTransformersMakesOfIt) {
   for (const std::string name : {"some", "far"}) {
     SCOPED_TRACE(name);
     const Tensor expected = expected_of(tensors, name);
-    const hub::Mxfp4* packed = tensors.packed(name);
+    const hub::Packed* packed = tensors.packed(name);
     ASSERT_NE(packed, nullptr);
     for (const at::ScalarType type : {at::kBFloat16, at::kFloat, at::kDouble})
       EXPECT_TRUE(same_bits(packed->read(type), expected.to(type))) << type;
   }
   EXPECT_TRUE(same_bits(tensors.packed("some")->read(at::kHalf), expected_of(tensors, "some").to(at::kHalf)));
+  EXPECT_THAT(error_of([&] { tensors.packed("far")->read(at::kHalf); }),
+              HasSubstr("far_blocks: with the scales of far_scales a number is infinite in float16"));
 }
 
 TEST(Mxfp4, IsReadInParts) {
   const hub::ModelTensors tensors(values_file());
   const Tensor expected = expected_of(tensors, "some");
-  const hub::Mxfp4& packed = *tensors.packed("some");
+  const hub::Packed& packed = *tensors.packed("some");
   const std::int64_t of_one = 64 * 6, all = 3 * of_one;
   for (const auto& [begin, count] : std::vector<std::pair<std::int64_t, std::int64_t>>{
            {0, all / 2}, {all / 2, all / 2}, {of_one, of_one}, {of_one - 1, 2}, {0, all}, {all, 0}, {of_one + 7, 0}}) {
@@ -97,7 +89,7 @@ TEST_F(Mxfp4Files, AreToldAsOneTensor) {
   EXPECT_EQ(told.bytes(), 256u + 16);
   EXPECT_EQ(tensors.packed("model.norm.weight"), nullptr);
   EXPECT_EQ(stored_precision(root_), Precision::bf16);
-  EXPECT_TRUE(hub::holds_mxfp4(root_));
+  EXPECT_TRUE(hub::holds_packed(root_));
 }
 
 TEST_F(Mxfp4Files, ThatAreNotWholeAreErrorsThatSayWhere) {

@@ -214,10 +214,10 @@ TEST_F(DamagedFiles, NumbersThatCannotBeAreRefused) {
 
 TEST_F(DamagedFiles, OtherMethodsAreRefused) {
   std::string config = read_text(root_ / "config.json");
-  config.replace(config.find("\"bitsandbytes\""), 14, "\"gptq\"");
+  config.replace(config.find("\"bitsandbytes\""), 14, "\"hqq\"");
   write_text(root_ / "config.json", config);
   EXPECT_HONE_ERROR(load_frozen_model(ModelPlace{root_, {}}, Precision::fp32), config,
-                    "quantized by gptq; expected a model in fp32, bf16 or fp16");
+                    "quantized by hqq; expected a model in fp32, bf16 or fp16");
 }
 
 }  // namespace

@@ -298,6 +298,50 @@ TEST_F(Metrics, AFileThatIsRemovedMeanwhileIsBegunAnew) {
   EXPECT_EQ(test::content_of(folder_ / "metrics.jsonl"), "{\"step\":3}\n");
 }
 
+TEST_F(Metrics, AFileThatIsRemovedOrReplacedBetweenTwoLinesIsWrittenUnderItsName) {
+  MetricsFile metrics(env_.open_folder(folder_.path()));
+  metrics.append({{"step", 1}});
+  fs::remove(folder_ / "metrics.jsonl");
+  const std::int64_t before = log::warnings();
+  metrics.append({{"step", 2}});
+  EXPECT_EQ(steps(), Steps{2});
+  EXPECT_EQ(log::warnings(), before + 1);
+  folder_.write("edited", "{\"step\":1}\n{\"step\":2}\n");
+  fs::rename(folder_ / "edited", folder_ / "metrics.jsonl");
+  metrics.append({{"step", 3}});
+  EXPECT_EQ(steps(), (Steps{1, 2, 3}));
+  EXPECT_EQ(metrics.failures(), 0);
+}
+
+TEST_F(Metrics, AFileThatIsReplacedByOneOfItsSizeIsWrittenUnderItsName) {
+  MetricsFile metrics(env_.open_folder(folder_.path()));
+  metrics.append({{"step", 1}});
+  const std::int64_t before = log::warnings();
+  folder_.write("edited", "{\"step\":7}\n");
+  fs::rename(folder_ / "edited", folder_ / "metrics.jsonl");
+  metrics.append({{"step", 8}});
+  metrics.append({{"step", 9}});
+  EXPECT_EQ(steps(), (Steps{7, 8, 9}));
+  EXPECT_EQ(log::warnings(), before);
+}
+
+TEST_F(Metrics, AFileThatIsReplacedAfterAFailedWriteIsNotCut) {
+  struct Disk : Env {
+    bool full = false;
+    int before(Operation& operation) override { return full && operation.kind == Operation::Kind::write ? ENOSPC : 0; }
+  } env;
+  MetricsFile metrics(env.open_folder(folder_.path()));
+  metrics.append({{"step", 1}});
+  env.full = true;
+  metrics.append({{"step", 2}});
+  env.full = false;
+  ASSERT_EQ(metrics.failures(), 1);
+  folder_.write("edited", "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+  fs::rename(folder_ / "edited", folder_ / "metrics.jsonl");
+  metrics.append({{"step", 4}});
+  EXPECT_EQ(steps(), (Steps{1, 2, 3, 4}));
+}
+
 TEST_F(Metrics, AKillLeavesOnlyWholeLinesAfterTheRestart) {
   for (int at = 1; at < 25; ++at) {
     fs::remove(folder_ / "metrics.jsonl");

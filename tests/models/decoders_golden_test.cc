@@ -65,7 +65,7 @@ TEST_P(DecoderGolden, TheCacheGivesWhatAWholePassGives) {
 INSTANTIATE_TEST_SUITE_P(Models, DecoderGolden, testing::ValuesIn(golden_params(golden_names(kDecoders))),
                          print_golden);
 
-TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 31u); }
+TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 74u); }
 
 TEST(Decoders, CheckpointedBlocksGiveTheSameBits) {
   for (const std::string& name : golden_names(kDecoders))
@@ -91,7 +91,7 @@ TEST(Decoders, PackedIsPadded) {
 TEST(Decoders, LowerPrecisionStaysNear) {
   for (const std::string& name : golden_names(kDecoders)) {
     if (name.starts_with("mixtral") || name.find("moe") != name.npos || name.starts_with("qwen3_next") ||
-        name == "gpt_oss")
+        name == "gpt_oss" || name.starts_with("deepseek"))
       continue;  // a rounding may send a token to another expert
     const Golden golden(name, kDecoders);
     const Tensor expected = golden["logits"];

@@ -92,10 +92,19 @@ INSTANTIATE_TEST_SUITE_P(All, LlamaDecoder, testing::ValuesIn(golden_names()), [
 // Norms behind attention and MLP or of all heads together, other factors of norms, scales, rotations by layer.
 TEST(LlamaDecoder, GivesTheBitsOfTheLayersOfRelatives) {
   for (const char* name :
-       {"gemma", "gemma3", "granite", "granite-tied", "smollm3", "smollm3-sliding", "olmo2", "olmo3"}) {
+       {"gemma", "gemma3", "granite", "granite-tied", "smollm3", "smollm3-sliding", "olmo2", "olmo3", "ministral",
+        "ministral-sliding", "seed_oss", "seed_oss-tied", "exaone4", "exaone4-full"}) {
     SCOPED_TRACE(name);
     expect_bits_of_layers(kDecoders / name, /*taken=*/true);
   }
+}
+
+// From there on the layers have them, which begin where the row does that is furthest: at 5.
+TEST(LlamaDecoder, EndsWhereQueriesGrow) {
+  const at::NoGradGuard no_graph;
+  EXPECT_EQ(compare_steps(*load_model((kDecoders / "ministral3").string(), Precision::fp32)->causal_lm(), 24), 8 - 5);
+  EXPECT_EQ(compare_steps(*load_model((kDecoders / "ministral3-plain").string(), Precision::bf16)->causal_lm(), 24),
+            6 - 5);
 }
 
 // With an adapter beside all products of a block, or beside some, which have biases and ranks of their own.

@@ -3,6 +3,8 @@
 
 #include <ATen/Parallel.h>
 
+#include <cmath>
+
 #include "ops/check.h"
 
 namespace hone::ops::test {
@@ -55,7 +57,7 @@ TEST(Attention, EveryKernelAgreesWithItsMeaning) {
     }
 }
 TEST(Attention, TakesEveryHeadSize) {
-  for (const std::int64_t size : {1, 2, 7, 16, 33, 64, 80, 96, 128, 256}) {
+  for (const std::int64_t size : {1, 2, 7, 16, 33, 64, 80, 96, 128, 256, 512}) {
     SCOPED_TRACE(size);
     expect_matches(fast_attention(kCases[3]), plain(kCases[3]), inputs(kCases[3], 2, 1, size));
   }
@@ -344,16 +346,18 @@ TEST(Attention, WhatADeviceMakesOfDocumentsIsMadeOnceForAllLayersForthAndBack) {
 
 TEST(Attention, OneTokenOfEachRowSeesItsOwnCache) {
   const Tensor held = at::tensor({0, 8, 16, 39}, at::kLong);
-  const Tensor q = sample({4, 6, 10}), k = sample({4, 2, 40, 10}, at::kDouble, 2),
-               v = sample({4, 2, 40, 10}, at::kDouble, 3);
-  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
-    for (const std::int64_t window : {0, 1, 8})
-      at_each_kernel_level([&](const std::string& way) {
-        const AttentionOptions options{0.3, Mask::causal(window)};
-        const Tensor expected = reference::decode_attention(q.to(type), k.to(type), v.to(type), held, options);
-        expect_close(decode_attention(q.to(type), k.to(type), v.to(type), held, options), expected, tolerance(type),
-                     "decode " + way);
-      });
+  for (const std::int64_t size : {10, 512}) {
+    const Tensor q = sample({4, 6, size}), k = sample({4, 2, 40, size}, at::kDouble, 2),
+                 v = sample({4, 2, 40, size}, at::kDouble, 3);
+    for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})
+      for (const std::int64_t window : {0, 1, 8})
+        at_each_kernel_level([&](const std::string& way) {
+          const AttentionOptions options{1 / std::sqrt(static_cast<double>(size)), Mask::causal(window)};
+          const Tensor expected = reference::decode_attention(q.to(type), k.to(type), v.to(type), held, options);
+          expect_close(decode_attention(q.to(type), k.to(type), v.to(type), held, options), expected, tolerance(type),
+                       "decode " + way);
+        });
+  }
 }
 
 }  // namespace

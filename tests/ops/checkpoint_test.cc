@@ -51,5 +51,23 @@ TEST(Checkpoint, TakesSeveralOutputs) {
   for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], remade[i])) << i;
 }
 
+TEST(Checkpoint, TakesSeveralInputs) {
+  const Tensor weight = sample({6, 6}, at::kFloat).requires_grad_(true);
+  const auto run = [&](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{at::matmul(in[0], weight) * in[1], in[1].exp()};  // the last input is not used
+  };
+  const auto once = [&](bool keep) {
+    weight.mutable_grad() = Tensor();
+    std::vector<Tensor> in;
+    for (const bool needs : {true, true, false, true}) in.push_back(sample({4, 6}, at::kFloat).requires_grad_(needs));
+    const std::vector<Tensor> out = keep ? run(in) : checkpoint(run, in);
+    (out[0].square().sum() + out[1].sum()).backward();
+    EXPECT_FALSE(in[3].grad().defined());
+    return std::vector<Tensor>{weight.grad(), in[0].grad(), in[1].grad()};
+  };
+  const auto kept = once(true), remade = once(false);
+  for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(at::equal(kept[i], remade[i])) << i;
+}
+
 }  // namespace
 }  // namespace hone::ops::test

@@ -127,63 +127,118 @@ TEST(GatedDelta, InputsMayBeExtreme) {
     }
 }
 
-Op conv_op(const std::vector<Span>& spans) {
-  return [=](const auto& in) { return short_conv(in[0], in[1], spans); };
+// Of inputs: what is convolved, weights, and a bias or none.
+ShortConvWeights conv_weights(const std::vector<Tensor>& in, bool silu) {
+  return {in[1], in.size() > 2 ? in[2] : Tensor(), silu};
 }
-Op conv_meaning(const std::vector<Span>& spans) {
-  return [=](const auto& in) { return reference::short_conv(in[0], in[1], spans); };
+Op conv_op(const std::vector<Span>& spans, bool silu = true) {
+  return [=](const auto& in) { return short_conv(in[0], conv_weights(in, silu), spans); };
 }
-std::vector<Tensor> conv_inputs(std::int64_t tokens, std::int64_t channels, std::int64_t taps) {
-  return {sample({tokens, channels}), sample({channels, taps}, at::kDouble, 2)};
+Op conv_meaning(const std::vector<Span>& spans, bool silu = true) {
+  return [=](const auto& in) { return reference::short_conv(in[0], conv_weights(in, silu), spans); };
+}
+std::vector<Tensor> conv_inputs(std::int64_t tokens, std::int64_t channels, std::int64_t taps, bool bias = false) {
+  std::vector<Tensor> in{sample({tokens, channels}), sample({channels, taps}, at::kDouble, 2)};
+  if (bias) in.push_back(sample({channels}, at::kDouble, 3));
+  return in;
+}
+// Calls visit(silu, bias).
+void each_conv_kind(const std::function<void(bool silu, bool bias)>& visit) {
+  for (const bool silu : {true, false})
+    for (const bool bias : {true, false}) {
+      SCOPED_TRACE(std::string(silu ? "silu" : "the sum itself") + (bias ? ", a bias" : ""));
+      visit(silu, bias);
+    }
 }
 
 TEST(ShortConv, MeaningIsTheSumOverTokensBefore) {
-  const auto in = conv_inputs(7, 3, 4);
-  const Tensor expected = at::zeros({7, 3}, at::kDouble);
-  for (std::int64_t t = 0; t < 7; ++t)
-    for (std::int64_t back = 0; back < 4 && back <= t; ++back)
-      expected[t].add_(in[0][t - back] * in[1].select(1, 3 - back));
-  expect_close(reference::short_conv(in[0], in[1], {{0, 7}}), expected * expected.sigmoid(), 1e-12, "meaning");
+  each_conv_kind([](bool silu, bool bias) {
+    const auto in = conv_inputs(7, 3, 4, bias);
+    const Tensor expected = at::zeros({7, 3}, at::kDouble);
+    for (std::int64_t t = 0; t < 7; ++t)
+      for (std::int64_t back = 0; back < 4 && back <= t; ++back)
+        expected[t].add_(in[0][t - back] * in[1].select(1, 3 - back));
+    if (bias) expected.add_(in[2]);
+    const Tensor made = reference::short_conv(in[0], conv_weights(in, silu), {{0, 7}});
+    expect_close(made, silu ? expected * expected.sigmoid() : expected, 1e-12, "meaning");
+    // As torch.nn.Conv1d has it.
+    const Tensor x = at::constant_pad_nd(in[0].t().unsqueeze(0), {3, 0});
+    const std::optional<Tensor> bias_C = bias ? std::optional(in[2]) : std::nullopt;
+    const Tensor sums = at::conv1d(x, in[1].unsqueeze(1), bias_C, 1, at::IntArrayRef{0}, 1, 3).squeeze(0).t();
+    expect_close(made, silu ? at::silu(sums) : sums, 1e-12, "conv1d");
+  });
 }
 TEST(ShortConv, EveryKernelAgreesWithItsMeaning) {
   const std::vector<Span> longer{{0, 300}, {300, 301}, {301, 303}, {305, 900}};  // over blocks of tokens
   for (const std::int64_t channels : {1, 9, 64})
     for (const std::int64_t taps : {2, 4, 5}) {
       SCOPED_TRACE(taps);
-      expect_matches(conv_op(kSpread), conv_meaning(kSpread), conv_inputs(394, channels, taps));
-      expect_matches(conv_op(longer), conv_meaning(longer), conv_inputs(900, channels, taps));
+      each_conv_kind([&](bool silu, bool bias) {
+        if (channels == 64 && silu == bias) return;
+        expect_matches(conv_op(kSpread, silu), conv_meaning(kSpread, silu), conv_inputs(394, channels, taps, bias));
+        expect_matches(conv_op(longer, silu), conv_meaning(longer, silu), conv_inputs(900, channels, taps, bias));
+      });
     }
 }
-TEST(ShortConv, GradientsAreThoseOfDifferences) { gradcheck(conv_op({{0, 2}, {2, 9}}), conv_inputs(9, 3, 4)); }
+TEST(ShortConv, GradientsAreThoseOfDifferences) {
+  each_conv_kind([](bool silu, bool bias) { gradcheck(conv_op({{0, 2}, {3, 9}}, silu), conv_inputs(10, 3, 4, bias)); });
+}
 TEST(ShortConv, SameBitsForAnyThreads) {
-  expect_same_bits_for_any_threads(conv_op({{0, 300}, {310, 900}}), conv_inputs(900, 24, 4));
+  each_conv_kind([](bool silu, bool bias) {
+    expect_same_bits_for_any_threads(conv_op({{0, 300}, {310, 900}}, silu), conv_inputs(900, 24, 4, bias));
+  });
+}
+// As sums take them where gradients of several passes are added up.
+TEST(ShortConv, SumsTakeTheGradients) {
+  const auto in = conv_inputs(40, 6, 3, /*bias=*/true);
+  const std::vector<Span> spans{{0, 12}, {15, 40}};
+  const Result expected = value_and_gradients(conv_op(spans, false), in);
+  GradientSum weight, bias;
+  weight.sum = at::zeros({6, 3}, at::kDouble), bias.sum = at::zeros({6}, at::kDouble);
+  const Result made = value_and_gradients(
+      [&](const auto& leaves) {
+        return short_conv(leaves[0], conv_weights(leaves, false), spans, {&weight, &bias});
+      },
+      in);
+  expect_close(made.gradients[0], expected.gradients[0], 1e-12, "input");
+  expect_close(weight.sum, expected.gradients[1], 1e-12, "weight");
+  expect_close(bias.sum, expected.gradients[2], 1e-12, "bias");
+  EXPECT_EQ(largest(made.gradients[1]) + largest(made.gradients[2]), 0);
 }
 TEST(ShortConv, GoesOnWithTheNewestTokens) {
-  const auto in = conv_inputs(40, 6, 4);
-  const Tensor expected = reference::short_conv(in[0], in[1], {{0, 40}}), newest = at::zeros({3, 3, 6}, at::kDouble);
-  std::vector<Tensor> parts;
-  std::int64_t done = 0;
-  for (const std::int64_t end : {1, 2, 3, 20, 40}) {
-    parts.push_back(short_conv_on(in[0].slice(0, done, end), in[1], std::vector<Span>{{0, end - done}}, newest, {2}));
-    done = end;
-  }
-  expect_close(at::cat(parts), expected, 1e-12, "in pieces");
-  EXPECT_TRUE(newest[2].equal(in[0].slice(0, 37)));
-  EXPECT_EQ(largest(newest[0]), 0);
+  each_conv_kind([](bool silu, bool bias) {
+    const auto in = conv_inputs(40, 6, 4, bias);
+    const ShortConvWeights weights = conv_weights(in, silu);
+    const Tensor expected = reference::short_conv(in[0], weights, {{0, 40}}),
+                 newest = at::zeros({3, 3, 6}, at::kDouble);
+    std::vector<Tensor> parts;
+    std::int64_t done = 0;
+    for (const std::int64_t end : {1, 2, 3, 20, 40}) {
+      const std::vector<Span> spans{{0, end - done}};
+      parts.push_back(short_conv_on(in[0].slice(0, done, end), weights, spans, newest, {2}));
+      done = end;
+    }
+    expect_close(at::cat(parts), expected, 1e-12, "in pieces");
+    EXPECT_TRUE(newest[2].equal(in[0].slice(0, 37)));
+    EXPECT_EQ(largest(newest[0]), 0);
+  });
 }
 TEST(ShortConv, RowsOfEqualLengthGoOnAsOne) {
-  const auto in = conv_inputs(40, 6, 4);
-  const Tensor expected = reference::short_conv(in[0], in[1], {{0, 20}, {20, 40}}).view({2, 20, 6});
-  const Tensor newest = at::zeros({2, 3, 6}, at::kDouble), x = in[0].view({2, 20, 6});
-  std::vector<Tensor> parts;
-  for (const auto& [begin, end] : {std::pair{0, 2}, {2, 3}, {3, 4}, {4, 20}}) {
-    const std::int64_t length = end - begin;
-    const Tensor some = x.slice(1, begin, end).reshape({-1, 6});
-    const std::vector<Span> spans{{0, length}, {length, 2 * length}};
-    parts.push_back(short_conv_on(some, in[1], spans, newest, {0, 1}).view({2, -1, 6}));
-  }
-  expect_close(at::cat(parts, 1), expected, 1e-12, "in pieces");
-  EXPECT_TRUE(newest.equal(x.slice(1, 17)));
+  each_conv_kind([](bool silu, bool bias) {
+    const auto in = conv_inputs(40, 6, 4, bias);
+    const ShortConvWeights weights = conv_weights(in, silu);
+    const Tensor expected = reference::short_conv(in[0], weights, {{0, 20}, {20, 40}}).view({2, 20, 6});
+    const Tensor newest = at::zeros({2, 3, 6}, at::kDouble), x = in[0].view({2, 20, 6});
+    std::vector<Tensor> parts;
+    for (const auto& [begin, end] : {std::pair{0, 2}, {2, 3}, {3, 4}, {4, 20}}) {
+      const std::int64_t length = end - begin;
+      const Tensor some = x.slice(1, begin, end).reshape({-1, 6});
+      const std::vector<Span> spans{{0, length}, {length, 2 * length}};
+      parts.push_back(short_conv_on(some, weights, spans, newest, {0, 1}).view({2, -1, 6}));
+    }
+    expect_close(at::cat(parts, 1), expected, 1e-12, "in pieces");
+    EXPECT_TRUE(newest.equal(x.slice(1, 17)));
+  });
 }
 
 }  // namespace

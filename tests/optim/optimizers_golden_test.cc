@@ -312,6 +312,21 @@ TEST(Muon, UpdatesStacksAsTheirMatrices) {
   EXPECT_TRUE(at::allclose(stack[0].master[1], single[0].master, 1e-6, 1e-7));
 }
 
+// However they lie, outputs are outputs: original's factor is of a matrix that is tall.
+TEST(Muon, KnowsHowAStackLies) {
+  const at::Tensor gradient = at::linspace(-1, 1, 24).view({2, 6, 2}).square();
+  Weight rows({2, 6, 2}, {}, true), columns({2, 2, 6}, {}, true);
+  rows.set_use(WeightUse::stack), columns.set_use(WeightUse::stack_in_out);
+  std::vector<OptimizedWeight> out_in{{"w", &rows, at::ones({2, 6, 2}), gradient, {}, true, 0}};
+  std::vector<OptimizedWeight> in_out{{"w", &columns, at::ones({2, 2, 6}), gradient.mT().contiguous(), {}, true, 0}};
+  for (std::vector<OptimizedWeight>* weights : {&out_in, &in_out}) {
+    const auto muon = registries().optimizers.make("muon", *registries().optimizers.options("muon"));
+    muon->attach(*weights);
+    apply(*muon, *weights, {});
+  }
+  EXPECT_TRUE(at::allclose(out_in[0].master, in_out[0].master.mT(), 1e-5, 1e-6));
+}
+
 TEST(SumOfSquares, IsOfAllWeightsTogether) {
   std::vector<OptimizedWeight> weights{{"a", nullptr, at::zeros({40000}), at::full({40000}, 0.01), {}, true},
                                        {"b", nullptr, at::zeros({3}), at::full({3}, 2.0), {}, true},

@@ -99,6 +99,46 @@ TEST(Csv, GoesOnWhenTheDiskHasRoomAgain) {
   EXPECT_EQ(text_of(folder / "metrics.csv"), "step,metric,value\n4,loss,1\n");
 }
 
+TEST(Csv, AFileThatIsRemovedOrReplacedMeanwhileIsNotWrittenBesideItsName) {
+  const test::TempFolder folder;
+  const std::filesystem::path file = folder / "metrics.csv";
+  const auto tracker = csv(folder.path().string(), 0);
+  tracker->log(1, {{"loss", 2.5}});
+  std::filesystem::remove(file);
+  const std::int64_t before = log::warnings();
+  tracker->log(2, {{"loss", 1.5}});
+  EXPECT_EQ(text_of(file), "step,metric,value\n2,loss,1.5\n");
+  EXPECT_EQ(log::warnings(), before + 1);
+  // As an editor does.
+  std::ofstream(folder / "edited") << "step,metric,value\n1,loss,2.5\n2,loss,1.5\n";
+  std::filesystem::rename(folder / "edited", file);
+  tracker->log(3, {{"loss", 1.25}});
+  EXPECT_EQ(text_of(file), "step,metric,value\n1,loss,2.5\n2,loss,1.5\n3,loss,1.25\n");
+  std::ofstream(folder / "edited") << "year,town\n1,a\n";
+  std::filesystem::rename(folder / "edited", file);
+  tracker->log(4, {{"loss", 1}});
+  EXPECT_EQ(text_of(file), "year,town\n1,a\n");
+}
+
+TEST(Csv, AFileThatIsReplacedByOneOfItsSizeIsWrittenUnderItsName) {
+  const test::TempFolder folder;
+  const std::filesystem::path file = folder / "metrics.csv";
+  const auto tracker = csv(folder.path().string(), 0);
+  tracker->log(1, {{"loss", 2.5}});
+  const std::int64_t before = log::warnings();
+  std::ofstream(folder / "edited") << "step,metric,value\n1,loss,7.5\n";
+  std::filesystem::rename(folder / "edited", file);
+  tracker->log(2, {{"loss", 1.5}});
+  tracker->log(3, {{"loss", 1.25}});
+  EXPECT_EQ(text_of(file), "step,metric,value\n1,loss,7.5\n2,loss,1.5\n3,loss,1.25\n");
+  EXPECT_EQ(log::warnings(), before);
+  const std::string others = "year,town,people\n" + std::string(text_of(file).size() - 17, 'x');
+  std::ofstream(folder / "edited") << others;
+  std::filesystem::rename(folder / "edited", file);
+  for (const int step : {4, 5}) tracker->log(step, {{"loss", 1}});
+  EXPECT_EQ(text_of(file), others);
+}
+
 TEST(Csv, AFileOfSomebodyElsesIsNotReplaced) {
   const test::TempFolder folder;
   std::ofstream(folder / "metrics.csv") << "year,town,people\n1,a,2\n";

@@ -103,6 +103,25 @@ TEST_F(Ranks, ALlamaLearnsTheSame) { check({}); }
 TEST_F(Ranks, InFp32NearlyTheSame) { check({{"trainer.precision", "fp32"}}, 1e-6); }
 TEST_F(Ranks, RoutedExpertsLearnTheSame) { check({{"model", test::routed_model()}}); }
 
+// Layers that share keys and are made again in backward, factors of layers that are buffers.
+TEST_F(Ranks, LayersThatShareKeysLearnTheSame) {
+  check({{"model", "{type: gemma4_text, hidden_size: 16, intermediate_size: 24, num_hidden_layers: 4, "
+                   "num_attention_heads: 2, num_key_value_heads: 1, head_dim: 8, global_head_dim: 12, "
+                   "sliding_window: 9, num_kv_shared_layers: 2, hidden_size_per_layer_input: 6, "
+                   "max_position_embeddings: 256, layer_types: [sliding_attention, full_attention, "
+                   "sliding_attention, full_attention]}"},
+         {"trainer.checkpoint_blocks", "true"}});
+}
+
+// Buffers that move by the tokens of all ranks.
+TEST_F(Ranks, CorrectedRoutersLearnTheSame) {
+  check({{"model", "{type: deepseek_v3, hidden_size: 16, intermediate_size: 24, num_hidden_layers: 2, "
+                   "num_attention_heads: 2, num_key_value_heads: 2, kv_lora_rank: 8, q_lora_rank: null, "
+                   "qk_nope_head_dim: 8, qk_rope_head_dim: 4, v_head_dim: 8, n_routed_experts: 6, n_group: 2, "
+                   "topk_group: 1, num_experts_per_tok: 2, moe_intermediate_size: 12, first_k_dense_replace: 1, "
+                   "max_position_embeddings: 256, router_bias_update_rate: 0.01}"}});
+}
+
 TEST_F(Ranks, TheSameRanksGiveTheSameBits) {
   const Recipe all = recipe({{"trainer.precision", "fp32"}});
   const RanksRun one = run(2, all), again = run(2, all);

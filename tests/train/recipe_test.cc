@@ -1,6 +1,10 @@
 // Recipes: reading, writing, checking, and what each option means for a resumed run.
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "base/log.h"
+#include "config/other_names.h"
 #include "harness/errors.h"
 #include "hone/registry.h"
 #include "train/layers.h"
@@ -349,6 +353,218 @@ TEST(Recipe, OptionsAreSetBelowPlainValues) {
   config::Node reference = config::parse_yaml("{data: {train: '${files}'}, run: '?\?\?'}", "r.yaml", problems);
   training::put_over(reference, {{"run.seed", "2"}}, "", problems);
   EXPECT_EQ(config::detail::inline_text(reference), "{data: {train: ${files}}, run: {folder: ?\?\?, seed: 2}}");
+}
+
+// Recipes that are put together from one file and these flags.
+Recipe recipe_of(const std::string& yaml, const RecipeOverrides& flags = {}) {
+  const test::TempFolder folder;
+  RecipeLayers layers;
+  layers.file = folder.write("r.yaml", yaml).string();
+  layers.flags = flags;
+  return read_recipe(layers);
+}
+
+TEST(Recipe, OneSourceMayBeASectionWhereAListIsExpected) {
+  const std::string list = "{model: m, data: {train: [{path: a.jsonl, weight: 2}], eval: {e: [{path: b.jsonl}]}}, "
+                           "callbacks: [{type: memory}], run: r}";
+  const std::string expected = config::to_yaml(write_recipe(recipe_of(list)));
+  const std::string rest = ", callbacks: {type: memory}, run: r}";
+  EXPECT_EQ(config::to_yaml(write_recipe(recipe_of(
+                "{model: m, data: {train: {path: a.jsonl, weight: 2}, eval: {e: {path: b.jsonl}}}" + rest))),
+            expected);
+  const std::string other = "{model: m, data: {train: [x.jsonl, y.jsonl]}" + rest;
+  EXPECT_EQ(config::to_yaml(write_recipe(recipe_of(
+                other, {{"data.train", "{path: a.jsonl, weight: 2}"}, {"data.eval.e", "{path: b.jsonl}"}}))),
+            expected);
+  // Of a list of one its number may be left out.
+  EXPECT_EQ(config::to_yaml(write_recipe(recipe_of(
+                "{model: m, data: {train: a.jsonl}" + rest,
+                {{"data.train.weight", "2"}, {"data.eval.e.path", "b.jsonl"}}))),
+            expected);
+  EXPECT_EQ(config::to_yaml(write_recipe(recipe_of(
+                "{model: m, data: {eval: {e: b.jsonl}}" + rest,
+                {{"data.train.0.path", "a.jsonl"}, {"data.train.0.weight", "2"}}))),
+            expected);
+  EXPECT_HONE_ERROR(recipe_of(other, {{"data.train.weight", "2"}}), config,
+                    "--data.train.weight: data.train has 2 entries; expected the number of one, as in "
+                    "data.train.0.weight");
+}
+
+TEST(Recipe, WhatIsEvaluatedOnMayBeASourceAlone) {
+  const auto sets = [](const std::string& eval) {
+    const Recipe recipe = recipe_of("{model: m, data: {train: a.jsonl, eval: " + eval + "}, run: r}");
+    std::string all;
+    for (const auto& [name, files] : recipe.data.eval.files)
+      for (const DataFile& file : files) all += name + ":" + file.path + (file.weight != 1 ? "!" : "") + " ";
+    return all + (recipe.data.eval.held_out ? "held out" : "");
+  };
+  EXPECT_EQ(sets("b.jsonl"), "eval:b.jsonl ");
+  EXPECT_EQ(sets("[b.jsonl, {path: c.jsonl}]"), "eval:b.jsonl eval:c.jsonl ");
+  EXPECT_EQ(sets("{path: b.jsonl, columns: {text: story}}"), "eval:b.jsonl ");
+  EXPECT_EQ(sets("{path: b.jsonl, held_out: 0.1}"), "eval:b.jsonl held out");
+  EXPECT_EQ(sets("{path: [b.jsonl]}"), "path:b.jsonl ") << "a set that is called so, as config.yaml of a run has it";
+  EXPECT_EQ(sets("{path: b.jsonl, news: c.jsonl}"), "news:c.jsonl path:b.jsonl ") << "not one source: other names";
+  EXPECT_EQ(sets("{path: b.jsonl, news: c.jsonl, held_out: 0.1}"), "news:c.jsonl path:b.jsonl held out");
+  for (const std::string slip : {"false", "no", "off", "Off", "False", "yes", "on", "TRUE", "none", "0.1"})
+    EXPECT_HONE_ERROR(sets(slip), config, "data.eval: got " + slip + ", expected a section");
+  for (const char* nothing : {"null", "NULL", "~"}) EXPECT_EQ(sets(nothing), "");
+  EXPECT_EQ(sets("'no'"), "eval:no ") << "in quotes a file";
+  EXPECT_HONE_ERROR(sets("{0: {path: b.jsonl}}"), config,
+                    "data.eval.0: a number; expected the name of a set, as in data.eval.news");
+  EXPECT_HONE_ERROR(recipe_of("{model: m, data: {train: a.jsonl}, run: r}", {{"data.test.0.path", "b.jsonl"}}), config,
+                    "data.test.0: a number; expected the name of a set, as in data.test.news");
+}
+
+// A layer that takes the data away leaves nothing to mend in those below it.
+TEST(Recipe, WithoutDataToEvaluateOnWhatEarlierLayersSayOfItDoesNotCount) {
+  const std::string yaml = "{model: m, data: {train: a.jsonl, eval: {e: b.jsonl}}, run: r, trainer: {eval_every: 5, "
+                           "max_eval_batches: 2, save: {every: 5, best_by: eval_loss}}}";
+  EXPECT_EQ(recipe_of(yaml).trainer.eval_every, 5);
+  for (const char* none : {"null", "{}"}) {
+    const Recipe recipe = recipe_of(yaml, {{"data.eval", none}});
+    EXPECT_EQ(recipe.trainer.eval_every, 0);
+    EXPECT_EQ(recipe.trainer.max_eval_batches, std::nullopt);
+    EXPECT_EQ(recipe.trainer.save.best_by, "");
+    EXPECT_EQ(recipe.trainer.save.every, 5);
+  }
+  EXPECT_HONE_ERROR(recipe_of(yaml, {{"data.eval", "null"}, {"trainer.eval_every", "3"}}), config,
+                    "--trainer.eval_every: set, but there is nothing to evaluate on");
+  EXPECT_HONE_ERROR(recipe_of(yaml, {{"data.eval", "null"}, {"trainer", "{eval_every: 3}"}}), config,
+                    "--trainer: trainer.eval_every: set, but there is nothing to evaluate on");
+}
+
+TEST(Recipe, WhatComesInThePlaceOfWhatWasEvaluatedOnKeepsWhatIsSaidOfIt) {
+  const std::string yaml = "{model: m, data: {train: a.jsonl, eval: {e: b.jsonl}}, run: r, trainer: {steps: 9, "
+                           "eval_every: 5, save: {every: 5, best_by: eval_loss}}}";
+  const test::TempFolder folder;
+  RecipeLayers layers;
+  layers.file = folder.write("r.yaml", yaml).string();
+  const auto evaluated = [&](const RecipeLayers& given) {
+    const Recipe recipe = read_recipe(given);
+    EXPECT_EQ(recipe.trainer.eval_every, 5);
+    EXPECT_EQ(recipe.trainer.save.best_by, "eval_loss");
+    std::string sets = recipe.data.eval.held_out ? "held out " : "";
+    for (const auto& [name, files] : recipe.data.eval.files) sets += name + " ";
+    return sets;
+  };
+  const std::int64_t before = log::warnings();
+  layers.set = {folder.write("empty.yaml", "data: {eval: {}}").string()};
+  EXPECT_EQ(evaluated(layers), "e ") << "an empty section merges";
+  layers.set.clear();
+  layers.flags = {{"data.eval", "null"}, {"data.eval.b", "d.jsonl"}};
+  EXPECT_EQ(evaluated(layers), "b ");
+  layers.flags = {{"data.eval", "null"}, {"data.eval.held_out", "0.5"}};
+  EXPECT_EQ(evaluated(layers), "held out ");
+  layers.environment = {{"data.eval", "null"}};
+  layers.flags = {{"data.eval.b", "d.jsonl"}};
+  EXPECT_EQ(evaluated(layers), "b ");
+  layers.environment.clear();
+  layers.set = {folder.write("none.yaml", "data: {eval: null}").string()};
+  layers.flags = {{"data.eval.y", "y.jsonl"}};
+  EXPECT_EQ(evaluated(layers), "y ");
+  EXPECT_EQ(log::warnings(), before);
+  layers.flags.clear();
+  EXPECT_EQ(read_recipe(layers).trainer.eval_every, 0);
+  EXPECT_EQ(log::warnings(), before + 1);
+  layers.set.clear();
+  layers.flags = {{"data", "{train: c.jsonl}"}};  // takes all of the section's place
+  EXPECT_EQ(read_recipe(layers).trainer.eval_every, 0);
+}
+
+TEST(Recipe, ProblemsOfAFreshModelAreToldWithTheRest) {
+  const std::string yaml = "{model: {type: llama, hiden_size: 16}, tokenizer: bytes, data: {train: a, max_lengt: 3}, "
+                           "run: r}";
+  EXPECT_HONE_ERROR(recipe_of(yaml), config, "2 problems in the configuration");
+  EXPECT_HONE_ERROR(recipe_of(yaml), config, "model.hiden_size: no such option; did you mean hidden_size?");
+  // What the tokenizer will decide is not known yet.
+  EXPECT_HONE_ERROR(recipe_of("{model: {type: llama, eos_token_id: 100000}, tokenizer: bytes, data: {train: a, "
+                              "max_lengt: 3}, run: r}"),
+                    config, "1 problem in the configuration");
+}
+
+// Paths of options and sections: of a choice those of all that it can be.
+void add_options(const std::string& before, const std::vector<config::OptionInfo>& rows, std::set<std::string>& all) {
+  for (const config::OptionInfo& row : rows) {
+    all.insert(before + row.path);
+    const config::Catalogue* catalogue = row.catalogue.empty() ? nullptr : config::find_catalogue(row.catalogue);
+    if (!catalogue) continue;
+    all.insert(before + row.path + ".type");
+    for (const std::string& name : catalogue->names())
+      if (before.size() < 100) add_options(before + row.path + ".", catalogue->options(name)->describe(), all);
+  }
+}
+
+TEST(Recipe, NamesOfOtherTrainersLeadToOptionsThatAreThere) {
+  registries();
+  std::set<std::string> options, names;
+  add_options("", config::describe(Recipe()), options);
+  for (const config::OtherName& other : config::other_names()) {
+    EXPECT_TRUE(names.insert(std::string(other.name)).second) << other.name << " is there twice";
+    const std::string option(other.option == "data.train.0.columns.text" ? "data.train[].columns" : other.option);
+    EXPECT_TRUE(options.contains(option)) << other.name << ": no option " << other.option;
+  }
+}
+
+TEST(Recipe, NamesOfOtherTrainersAreProposed) {
+  const std::string yaml = "{model: m, data: {train: a.jsonl}, run: r";
+  const auto told = [&](const std::string& option, const char* text) {
+    const std::string meant = "no such option; did you mean " + std::string(text) + "?";
+    EXPECT_HONE_ERROR(recipe_of(yaml + "}", {{option, "1"}}), config, "--" + option + ": " + meant);
+  };
+  told("optimizer.lr", "optimizer.learning_rate");
+  told("trainer.learning_rate", "optimizer.learning_rate");
+  told("trainer.per_device_train_batch_size", "trainer.batch_size");
+  told("trainer.num_train_epochs", "trainer.epochs");
+  told("trainer.bf16", "trainer.precision: bf16");
+  told("data.length", "data.max_length");
+  told("trainer.save.save_steps", "trainer.save.every");
+  told("optimizer.warmup_ratio", "optimizer.schedule.warmup_ratio");
+  told("data.max_seq_length", "data.max_length");
+  told("optimizer.schedule.lr_scheduler_type", "optimizer.schedule");
+  EXPECT_HONE_ERROR(recipe_of(yaml + ", output_dir: x}"), config,
+                    "output_dir: no such option; did you mean run: {folder: ...}?");
+  // Below these a name is that of another thing.
+  for (const char* option : {"trainer.save.steps", "optimizer.schedule.steps"}) {
+    try {
+      recipe_of(yaml + "}", {{option, "1"}});
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()).find("mean trainer.steps"), std::string::npos) << error.what();
+    }
+  }
+  // Entries of lists have other things by such names.
+  try {
+    recipe_of(yaml + ", callbacks: [{type: memory, seed: 3}]}");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).ends_with("callbacks.0.seed: no such option")) << error.what();
+  }
+}
+
+TEST(Recipe, NamesOfOtherTrainersThatSayAValueSayItOnlyWhereTheyAreTrue) {
+  const auto told = [&](const std::string& line, const char* text) {
+    EXPECT_HONE_ERROR(recipe_of("{model: m, data: {train: a.jsonl}, run: r, " + line + "}"), config,
+                      std::string("no such option; did you mean ") + text + "?");
+  };
+  told("train_on_inputs: true", "data: {loss: all}");
+  told("train_on_inputs: false", "data: {loss: completion}");
+  told("load_in_4bit: True", "model: {quantization: nf4}");
+  told("load_in_4bit: false", "model: {quantization: ...}");
+  told("bf16: no", "trainer: {precision: ...}");
+  told("bf16: auto", "trainer: {precision: ...}");
+  told("use_lora: false", "adapter");
+  told("tf32: False", "trainer: {matmul_precision: highest}");
+  told("save_only_model: false", "trainer: {save: {optimizer: true}}");
+}
+
+TEST(Recipe, ASectionInThePlaceOfAListIsAnsweredWithoutANumber) {
+  const auto told = [&](const std::string& train, const char* text) {
+    EXPECT_HONE_ERROR(recipe_of("{model: m, data: {train: " + train + "}, run: r}"), config, text);
+  };
+  told("{a: x, b: y}", "data.train.a: no such option");
+  told("{path: x, wight: 2}", "data.train.wight: no such option; did you mean data.train.weight?");
+  told("[{path: x, wight: 2}]", "data.train.0.wight: no such option; did you mean data.train.0.weight?");
+  told("{weight: 2}", "data.train.0.path");
 }
 
 TEST(Recipe, AModelIsAFolderOrAConfiguration) {

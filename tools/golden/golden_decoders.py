@@ -8,9 +8,11 @@
 # versions.
 import json
 
+import torch
 import transformers as hf
 
 import golden_common as common
+import golden_moe
 from golden import check_old_config, transformers4
 from golden_cases import BASE, LONG, ROPE, SHORT, Case
 from golden_model import batch_of, causal_lm, fill, save_anew, tied_scale, write_golden
@@ -28,7 +30,20 @@ LONGROPE = dict(rope_type="longrope", short_factor=SHORT, long_factor=LONG, orig
 MIXTRAL = {**BASE, "num_local_experts": 5, "intermediate_size": 9, "num_hidden_layers": 2}
 GPT_OSS = {**ROPE, "num_attention_heads": 4, "intermediate_size": 9, "num_hidden_layers": 3, "sliding_window": 5,
            "num_local_experts": 5}
+LFM2 = {**{key: value for key, value in BASE.items() if key != "rms_norm_eps"}, "num_hidden_layers": 3,
+        "norm_eps": 1e-4}
+LFM2_MOE = {**LFM2, "num_hidden_layers": 2, "num_experts": 5, "moe_intermediate_size": 9}
 GLM = {**BASE, "head_dim": 12, "pad_token_id": 3, "eos_token_id": [2, 5]}
+OLMOE = {**BASE, "num_experts": 5, "intermediate_size": 9, "pad_token_id": 3, "eos_token_id": 2}
+COHERE = {**{key: value for key, value in BASE.items() if key != "rms_norm_eps"}, "layer_norm_eps": 1e-5,
+          "pad_token_id": 3, "eos_token_id": 2, "bos_token_id": 1}
+STARCODER2 = {**{key: value for key, value in BASE.items() if key != "rms_norm_eps"}, "norm_epsilon": 1e-4,
+              "bos_token_id": 1, "eos_token_id": 2}
+SEED_OSS = {**BASE, "head_dim": 10, "pad_token_id": 3, "attention_dropout": 0.0, "residual_dropout": 0.0}
+HUNYUAN = {**BASE, "head_dim": 10, "pad_token_id": 3}
+ARCEE = {**BASE, "bos_token_id": 1, "eos_token_id": 2}
+NEMOTRON = {**{key: value for key, value in BASE.items() if key != "rms_norm_eps"}, "norm_eps": 1e-4,
+            "bos_token_id": 1, "eos_token_id": 2}
 
 CASES = [
     Case("gemma", hf.GemmaConfig, GEMMA),
@@ -75,16 +90,90 @@ CASES = [
     Case("glm", hf.GlmConfig, {**GLM, "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}}),
     Case("glm4", hf.Glm4Config, {**GLM, "attention_bias": False, "tie_word_embeddings": True,
                                  "rope_parameters": {**PLAIN, "partial_rotary_factor": 1.0}}),
+    # Queries that grow twice within the batch, with a window and without.
+    Case("ministral3", hf.Ministral3Config, {**ROPE, "pad_token_id": 3, "rope_parameters": {
+        **YARN, "original_max_position_embeddings": 8, "beta_fast": 4.0, "beta_slow": 0.5, "mscale": 1.0,
+        "mscale_all_dim": 0.5, "llama_4_scaling_beta": 0.7}}),
+    Case("ministral3-plain", hf.Ministral3Config, {**BASE, "head_dim": 10, "pad_token_id": 3, "sliding_window": 5,
+                                                   "tie_word_embeddings": True, "rope_parameters": {
+        **PLAIN, "original_max_position_embeddings": 6, "llama_4_scaling_beta": 0.4}}),
+    Case("ministral", hf.MinistralConfig, {**BASE, "head_dim": 10, "num_hidden_layers": 3, "sliding_window": 5,
+                                           "layer_types": TYPES}),
+    Case("ministral-sliding", hf.MinistralConfig, {**ROPE, "sliding_window": 5, "tie_word_embeddings": True}),
+    # Cut where many values are beyond.
+    Case("olmoe", hf.OlmoeConfig, {**OLMOE, "num_experts_per_tok": 3, "clip_qkv": 0.6, "attention_bias": True,
+                                   "output_router_logits": True, "router_aux_loss_coef": 0.05}),
+    Case("olmoe-plain", hf.OlmoeConfig, {**OLMOE, "num_experts_per_tok": 2, "norm_topk_prob": True,
+                                         "tie_word_embeddings": True}),
+    Case("ernie4_5", hf.Ernie4_5Config, {**BASE, "head_dim": 10, "use_bias": True, "pad_token_id": 3}),
+    Case("ernie4_5-untied", hf.Ernie4_5Config, {**ROPE, "tie_word_embeddings": False, "pad_token_id": 3}),
+    Case("cohere", hf.CohereConfig, {**COHERE, "use_qk_norm": True, "logit_scale": 0.3, "attention_bias": True,
+                                     "tie_word_embeddings": False}),
+    Case("cohere-tied", hf.CohereConfig, {**COHERE, "logit_scale": 1.7}),
+    Case("cohere2", hf.Cohere2Config, {**COHERE, "num_hidden_layers": 4, "sliding_window": 5, "logit_scale": 0.6}),
+    Case("cohere2-types", hf.Cohere2Config, {**COHERE, "num_hidden_layers": 3, "sliding_window": 5,
+                                             "layer_types": TYPES, "tie_word_embeddings": False}),
+    Case("lfm2", hf.Lfm2Config, {**LFM2, "layer_types": ["conv", "full_attention", "conv"], "conv_bias": True,
+                                 "conv_L_cache": 4, "block_auto_adjust_ff_dim": False, "tie_word_embeddings": False,
+                                 "pad_token_id": 3, "rope_parameters": PLAIN}),
+    # An MLP of 48: 2/3 of 50 is 33, times 1.3 is 42, made a multiple of 8. As published files say it: by other names.
+    Case("lfm2-adjusted", hf.Lfm2Config, {**LFM2, "full_attn_idxs": [1], "head_dim": 10, "intermediate_size": 50,
+                                          "block_ffn_dim_multiplier": 1.3, "block_multiple_of": 8},
+         v4=dict(intermediate_size=10, block_ff_dim=50, tie_word_embeddings=False, tie_embedding=True,
+                 theta=1000000.0, block_dim=24, conv_dim=24, num_heads=4, block_norm_eps=1e-5, block_use_swiglu=True,
+                 block_mlp_init_scale=1.0, use_pos_enc=True)),
+    Case("starcoder2", hf.Starcoder2Config, {**STARCODER2, "sliding_window": 5}),
+    Case("starcoder2-plain", hf.Starcoder2Config, {**STARCODER2, "use_bias": False, "hidden_act": "gelu",
+                                                   "tie_word_embeddings": False}),
+    Case("seed_oss", hf.SeedOssConfig, {**SEED_OSS, "attention_out_bias": True, "mlp_bias": True}),
+    Case("seed_oss-tied", hf.SeedOssConfig, {**SEED_OSS, "attention_bias": False, "tie_word_embeddings": True}),
+    # A base that is stretched; one that is not.
+    Case("hunyuan", hf.HunYuanDenseV1Config, {**HUNYUAN, "rope_parameters": dict(
+        rope_type="dynamic", alpha=50.0, factor=1.0, mscale=1.0, mscale_all_dim=1.0, beta_fast=32, beta_slow=1)}),
+    Case("hunyuan-plain", hf.HunYuanDenseV1Config, {**HUNYUAN, "attention_bias": True, "tie_word_embeddings": True,
+                                                    "eod_token_id": 7}),
+    Case("exaone4", hf.Exaone4Config, {**BASE, "num_hidden_layers": 4, "sliding_window": 5, "head_dim": 10,
+                                       "eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 3}),
+    Case("exaone4-full", hf.Exaone4Config, {**BASE, "num_hidden_layers": 2, "sliding_window": None,
+                                            "layer_types": ["full_attention"] * 2, "tie_word_embeddings": True}),
+    Case("arcee", hf.ArceeConfig, {**ARCEE, "mlp_bias": True, "attention_bias": True}),
+    Case("arcee-gelu", hf.ArceeConfig, {**ARCEE, "hidden_act": "gelu", "tie_word_embeddings": True}),
+    Case("phi", hf.PhiConfig, {**COHERE, "hidden_size": 32, "num_key_value_heads": 4, "qk_layernorm": True,
+                               "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}}),
+    Case("phi-plain", hf.PhiConfig, {**COHERE, "hidden_size": 40, "hidden_act": "gelu",
+                                     "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.4}}),
+    Case("stablelm", hf.StableLmConfig, {**COHERE, "hidden_size": 32, "qk_layernorm": True,
+                                         "use_parallel_residual": True,
+                                         "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.25}}),
+    Case("stablelm-serial", hf.StableLmConfig, {**COHERE, "hidden_size": 40, "use_qkv_bias": True,
+                                                "tie_word_embeddings": True,
+                                                "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.4}}),
+    Case("nemotron", hf.NemotronConfig, {**NEMOTRON, "head_dim": 12, "attention_bias": True, "mlp_bias": True,
+                                         "rope_parameters": {**PLAIN, "partial_rotary_factor": 0.5}}),
+    Case("nemotron-tied", hf.NemotronConfig, {**NEMOTRON, "tie_word_embeddings": True, "hidden_act": "gelu",
+                                              "rope_parameters": {**PLAIN, "partial_rotary_factor": 1.0}}),
+    Case("lfm2_moe", hf.Lfm2MoeConfig, {**LFM2_MOE, "num_hidden_layers": 3, "num_dense_layers": 1, "pad_token_id": 3,
+                                        "layer_types": ["conv", "full_attention", "conv"], "num_experts_per_tok": 3,
+                                        "routed_scaling_factor": 1.5}),
+    Case("lfm2_moe-plain", hf.Lfm2MoeConfig, {**LFM2_MOE, "layer_types": ["full_attention", "conv"],
+                                              "num_dense_layers": 0, "use_expert_bias": False, "conv_bias": True,
+                                              "norm_topk_prob": False, "num_experts_per_tok": 2, "head_dim": 10,
+                                              "tie_word_embeddings": False, "rope_parameters": PLAIN}),
 ]
 TWO_ROPES = ("gemma3_text", "olmo3")
+ROUTED = ("mixtral", "gpt_oss", "olmoe", "lfm2_moe")
 PARTS = {"gate_up_proj": ("w1", "w3"), "down_proj": ("w2",)}
 
 
 def random_model(case):
     """Norms' weights are near 1, or near 0 where 1 is added to them."""
     model = causal_lm(case)
-    is_norm = lambda name: name.endswith("norm.weight") and not case.name.startswith("gemma")
-    return fill(model, case.seed, lambda name: "embed" in name, is_norm, tied_scale(model) / embedding_scale(case))
+    is_norm = lambda name: name.endswith("norm.weight") and not case.name.startswith(("gemma", "nemotron"))
+    is_table = lambda name: "embed" in name and not is_norm(name)
+    for name, correction in model.named_buffers():
+        if name.endswith("expert_bias"):
+            correction.copy_(torch.randn(correction.shape, generator=torch.Generator().manual_seed(case.seed)) * 0.3)
+    return fill(model, case.seed, is_table, is_norm, tied_scale(model) / embedding_scale(case))
 
 
 def embedding_scale(case):
@@ -92,12 +181,15 @@ def embedding_scale(case):
 
 
 def load(folder):
-    eager = {"experts_implementation": "eager"} if folder.name.startswith(("mixtral", "gpt_oss")) else {}
+    eager = {"experts_implementation": "eager"} if folder.name.startswith(ROUTED) else {}
     return common.load_model(folder, **eager)
 
 
 def gradients(model):
     """By the names of the file, which keeps every expert's matrices apart."""
+    if model.config.model_type == "olmoe":
+        yield from golden_moe.gradients(model)
+        return
     for name, weight in model.named_parameters():
         stem, part = name.rsplit(".", 1)
         if part not in PARTS or model.config.model_type == "gpt_oss":
@@ -113,9 +205,11 @@ def old_config(config, case):
     """As transformers 4 would have written it."""
     if case.name == "gpt_oss-plain":
         return None  # no rope_scaling there means YaRN
+    if case.name == "ministral3-plain":
+        return None  # how queries grow is said in rope_scaling, which is absent
     if config["model_type"] not in TWO_ROPES:
         old = transformers4(config, case)
-        if case.name.startswith(("phi3", "glm")):
+        if "partial_rotary_factor" in config["rope_parameters"]:
             old["partial_rotary_factor"] = config["rope_parameters"]["partial_rotary_factor"]
             for key in ("partial_rotary_factor", "original_max_position_embeddings"):
                 if old["rope_scaling"]:
@@ -144,7 +238,7 @@ def make(case):
     if old is None:
         return
     (folder / "config-transformers4.json").write_text(json.dumps(old, indent=2, sort_keys=True) + "\n")
-    if not case.name.startswith(("mixtral", "gpt_oss")):  # a loop over experts is asked for there
+    if not case.name.startswith(ROUTED):  # a loop over experts is asked for there
         check_old_config(folder, batch, output.logits)
 
 

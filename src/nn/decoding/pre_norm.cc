@@ -100,6 +100,7 @@ class PreNormDecoder final : public Decoder {
     const std::span<const std::int64_t> lengths = cache.lengths();
     HONE_ASSERT(ids.size() == lengths.size());
     const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+    if (w_.positions > 0 && longest >= w_.positions) return false;
     for (const std::int64_t length : lengths)
       for (const PreNormLayer& layer : w_.layers)
         if (layer.rope && layer.rope->length_class(length + 1) != 0) return false;

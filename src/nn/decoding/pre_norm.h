@@ -36,6 +36,7 @@ struct PreNormStack {
   // What embeddings, what is added, and what the head reads are multiplied with.
   double embedding_scale = 1, residual_scale = 1, hidden_scale = 1;
   ops::Activation activation = ops::Activation::silu;
+  std::int64_t positions = 0;  // from here on layers compute something else, and step() takes none; 0: they never do
 };
 
 // Gives the same bits as the ops that it stands for, whatever the number of threads, and keeps its room from step to

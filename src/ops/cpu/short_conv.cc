@@ -1,5 +1,4 @@
-// A short causal convolution with silu behind it, forward and backward, token by token; compiled once per instruction
-// set.
+// A short causal convolution, forward and backward, token by token; compiled once per instruction set.
 #include "ops/cpu/short_conv.h"
 
 #include "ops/cpu/vec-inl.h"
@@ -7,32 +6,35 @@
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 
-// The sum for the token at `x`, of whose document so many tokens come before it.
+// The sum for channels from i on of the token at `x`, of whose document so many tokens come before it.
 template <class T>
-HONE_INLINE Vec<Wide<T>> sum_at(const T* x, const Wide<T>* weight, std::int64_t before, std::int64_t taps,
-                                std::int64_t channels, auto part) {
+HONE_INLINE Vec<Wide<T>> sum_at(const auto& a, const T* x, std::int64_t before, std::int64_t i, auto part) {
   Vec<Wide<T>> sum{};
-  for (std::int64_t back = before < taps - 1 ? before : taps - 1; back >= 0; --back)
-    sum += load(x - back * channels, part) * load(weight + (taps - 1 - back) * channels, part);
+  if (a.bias) sum = load(a.bias + i, part);
+  for (std::int64_t back = before < a.taps - 1 ? before : a.taps - 1; back >= 0; --back)
+    sum += load(x + i - back * a.channels, part) * load(a.weight + (a.taps - 1 - back) * a.channels + i, part);
   return sum;
 }
 
-template <class T>
+template <bool silu, class T>
 void convolve(const ShortConvArgs<T>& a) {
   using W = Wide<T>;
   for (std::int64_t t = 0; t < a.tokens; ++t) {
     const T* x = a.x + t * a.channels;
     T* y = a.y + t * a.channels;
     each_vector<W>(a.channels, [&](std::int64_t i, auto part) {
-      const Vec<W> sum = sum_at<T>(x + i, a.weight + i, a.before + t, a.taps, a.channels, part);
-      store(y + i, sum * sigmoid(sum), part);
+      const Vec<W> sum = sum_at<T>(a, x, a.before + t, i, part);
+      if constexpr (silu)
+        store(y + i, sum * sigmoid(sum), part);
+      else
+        store(y + i, sum, part);
     });
   }
 }
 
 // The gradients of the last `taps` tokens' sums lie in the room; a token has its own when that of the last token that
 // reads it is there.
-template <class T>
+template <bool silu, class T>
 void convolve_backward(const ShortConvGradientArgs<T>& a) {
   using W = Wide<T>;
   const std::int64_t channels = a.channels, taps = a.taps;
@@ -43,10 +45,14 @@ void convolve_backward(const ShortConvGradientArgs<T>& a) {
       const T *x = a.x + t * channels, *dy = a.dy + t * channels;
       const std::int64_t before = a.before + t, most_back = before < taps - 1 ? before : taps - 1;
       each_vector<W>(channels, [&](std::int64_t i, auto part) {
-        const Vec<W> sum = sum_at<T>(x + i, a.weight + i, before, taps, channels, part), open = sigmoid(sum);
-        const Vec<W> d = load(dy + i, part) * open * (1 + sum * (1 - open));
+        Vec<W> d = load(dy + i, part);
+        if constexpr (silu) {
+          const Vec<W> sum = sum_at<T>(a, x, before, i, part), open = sigmoid(sum);
+          d = d * open * (1 + sum * (1 - open));
+        }
         store(made + i, d, part);
         if (t >= a.tokens) return;
+        if (a.dbias) store(a.dbias + i, load(a.dbias + i, part) + d, part);
         for (std::int64_t back = 0; back <= most_back; ++back) {
           W* to = a.dweight + (taps - 1 - back) * channels + i;
           store(to, load(to, part) + d * load(x + i - back * channels, part), part);
@@ -71,7 +77,8 @@ void convolve_backward(const ShortConvGradientArgs<T>& a) {
 
 template <class T>
 ShortConvKernels<T> short_conv_kernels() {
-  return {convolve<T>, convolve_backward<T>};
+  return {[](const ShortConvArgs<T>& a) { a.silu ? convolve<true>(a) : convolve<false>(a); },
+          [](const ShortConvGradientArgs<T>& a) { a.silu ? convolve_backward<true>(a) : convolve_backward<false>(a); }};
 }
 HONE_INSTANTIATE_KERNELS(ShortConvKernels, short_conv_kernels)
 

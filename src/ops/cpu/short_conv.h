@@ -10,6 +10,8 @@ template <class T>
 struct ShortConvArgs {
   const T* x = nullptr;             // [tokens, channels]
   const Wide<T>* weight = nullptr;  // [taps, channels], the newest token's last
+  const Wide<T>* bias = nullptr;    // [channels]; null: none
+  bool silu = true;
   std::int64_t tokens = 0, channels = 0, taps = 0;
   std::int64_t before = 0;  // tokens of the document before the stretch
   T* y = nullptr;
@@ -18,11 +20,13 @@ struct ShortConvArgs {
 template <class T>
 struct ShortConvGradientArgs {
   const T *dy = nullptr, *x = nullptr;
-  const Wide<T>* weight = nullptr;
+  const Wide<T>*weight = nullptr, *bias = nullptr;
+  bool silu = true;
   std::int64_t tokens = 0, channels = 0, taps = 0;
   std::int64_t before = 0, after = 0;  // tokens of the document before and behind the stretch
   T* dx = nullptr;
-  Wide<T>* dweight = nullptr;  // [taps, channels], added to
+  Wide<T>* dweight = nullptr;  // [taps, channels], added to; dbias [channels], likewise, null: not wanted
+  Wide<T>* dbias = nullptr;
   Wide<T>* room = nullptr;     // [taps, channels]
 };
 

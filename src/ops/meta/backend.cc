@@ -117,10 +117,13 @@ DeltaInput gated_delta_backward(const at::Tensor&, const DeltaInput& x, const Do
   return made;
 }
 
-at::Tensor short_conv(const at::Tensor& x_NC, const at::Tensor&, const Documents&) { return like(x_NC); }
-ShortConvGradients short_conv_backward(const at::Tensor&, const at::Tensor& x_NC, const at::Tensor& weight_CT,
+at::Tensor short_conv(const at::Tensor& x_NC, const ShortConvWeights&, const Documents&) { return like(x_NC); }
+ShortConvGradients short_conv_backward(const at::Tensor&, const at::Tensor& x_NC, const ShortConvWeights& weights,
                                        const Documents&) {
-  return {like(x_NC), wide_of(x_NC, {row_blocks(x_NC.size(0)), weight_CT.numel()})};
+  const auto sums = [&](const at::Tensor& weight) {
+    return weight.defined() ? wide_of(x_NC, {row_blocks(x_NC.size(0)), weight.numel()}) : at::Tensor();
+  };
+  return {like(x_NC), sums(weights.weight_CT), sums(weights.bias_C)};
 }
 
 at::Tensor gated(const at::Tensor& gate, const at::Tensor&, Activation) { return like(gate); }

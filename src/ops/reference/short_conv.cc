@@ -44,30 +44,43 @@ at::Tensor tap(const at::Tensor& weight_CT, std::int64_t back) {
   return widened(weight_CT.select(1, weight_CT.size(1) - 1 - back));
 }
 
-at::Tensor sums_of(const at::Tensor& x_NC, const at::Tensor& weight_CT, const at::Tensor& place_N1) {
-  const at::Tensor x = widened(x_NC);
+// Of tokens outside all documents: 0, though there may be a bias.
+at::Tensor sums_of(const at::Tensor& x_NC, const ShortConvWeights& weights, const at::Tensor& place_N1) {
+  const at::Tensor x = widened(x_NC), &weight_CT = weights.weight_CT;
   at::Tensor sum = at::zeros_like(x);
+  if (weights.bias_C.defined()) sum.add_(widened(weights.bias_C)).masked_fill_(place_N1 < 0, 0);
   for (std::int64_t back = weight_CT.size(1) - 1; back >= 0; --back)
     sum.addcmul_(from_before(x, back, place_N1), tap(weight_CT, back));
   return sum;
 }
 
-at::Tensor convolved(const at::Tensor& x_NC, const at::Tensor& weight_CT, const Documents& documents) {
-  return at::silu(sums_of(x_NC, weight_CT, places_of(documents, x_NC))).to(x_NC.scalar_type());
+at::Tensor convolved(const at::Tensor& x_NC, const ShortConvWeights& weights, const Documents& documents) {
+  const at::Tensor sum = sums_of(x_NC, weights, places_of(documents, x_NC));
+  return (weights.silu ? at::silu(sum) : sum).to(x_NC.scalar_type());
 }
 
-ShortConvGradients convolved_backward(const at::Tensor& dy_NC, const at::Tensor& x_NC, const at::Tensor& weight_CT,
+// Of the sums.
+at::Tensor sum_gradient(const at::Tensor& dy_NC, const at::Tensor& x_NC, const ShortConvWeights& weights,
+                        const at::Tensor& place_N1) {
+  const at::Tensor dy = widened(dy_NC);
+  if (!weights.silu) return dy;
+  const at::Tensor sum = sums_of(x_NC, weights, place_N1), open = sum.sigmoid();
+  return dy * open * (1 + sum * (1 - open));
+}
+
+ShortConvGradients convolved_backward(const at::Tensor& dy_NC, const at::Tensor& x_NC, const ShortConvWeights& weights,
                                       const Documents& documents) {
-  const at::Tensor& place_N1 = places_of(documents, x_NC);
-  const at::Tensor sum = sums_of(x_NC, weight_CT, place_N1), open = sum.sigmoid(), x = widened(x_NC);
-  const at::Tensor d = widened(dy_NC) * open * (1 + sum * (1 - open));
+  const at::Tensor &place_N1 = places_of(documents, x_NC), &weight_CT = weights.weight_CT, x = widened(x_NC);
+  const at::Tensor d = sum_gradient(dy_NC, x_NC, weights, place_N1);
   at::Tensor dx = at::zeros_like(d);
   std::vector<at::Tensor> of_taps;
   for (std::int64_t back = weight_CT.size(1) - 1; back >= 0; --back) {
     dx += to_before(d, back, place_N1) * tap(weight_CT, back);
     of_taps.push_back((d * from_before(x, back, place_N1)).sum(0));
   }
-  return {dx.to(x_NC.scalar_type()), at::stack(of_taps, 1).view({1, -1})};
+  const at::Tensor of_bias =
+      weights.bias_C.defined() ? d.masked_fill(place_N1 < 0, 0).sum(0, /*keepdim=*/true) : at::Tensor();
+  return {dx.to(x_NC.scalar_type()), at::stack(of_taps, 1).view({1, -1}), of_bias};
 }
 
 }  // namespace

@@ -27,14 +27,25 @@ void each_stretch(const std::vector<Span>& spans, std::int64_t block, Visit&& vi
     if (span->end > span->begin) visit(*span, std::max(span->begin, first), std::min(span->end, last));
 }
 
-at::Tensor turned(const at::Tensor& weight_CT) {
-  return weight_CT.to(at::toOpMathType(weight_CT.scalar_type())).t().contiguous();
-}
+// As kernels read them.
+struct WideWeights {
+  explicit WideWeights(const ShortConvWeights& given)
+      : weight_TC(widened(given.weight_CT).t().contiguous()), bias_C(widened(given.bias_C)) {}
+  template <class W>
+  const W* bias() const {
+    return bias_C.defined() ? bias_C.const_data_ptr<W>() : nullptr;
+  }
+  at::Tensor weight_TC, bias_C;
 
-at::Tensor convolved(const at::Tensor& x_NC, const at::Tensor& weight_CT, const Documents& documents) {
+ private:
+  static at::Tensor widened(const at::Tensor& x) { return x.defined() ? x.to(at::toOpMathType(x.scalar_type())) : x; }
+};
+
+at::Tensor convolved(const at::Tensor& x_NC, const ShortConvWeights& weights, const Documents& documents) {
   const std::vector<Span>& spans = documents.spans();
   const std::int64_t channels = x_NC.size(1);
-  const at::Tensor y_NC = made_like(x_NC, covers_all(spans, x_NC.size(0))), weight_TC = turned(weight_CT);
+  const at::Tensor y_NC = made_like(x_NC, covers_all(spans, x_NC.size(0)));
+  const WideWeights wide(weights);
   cpu::with_type(x_NC.scalar_type(), [&]<class T>(T) {
     const auto kernel = cpu::short_conv_kernels<T>().forward;
     const T* x = x_NC.const_data_ptr<T>();
@@ -42,10 +53,12 @@ at::Tensor convolved(const at::Tensor& x_NC, const at::Tensor& weight_CT, const 
     share_out(token_blocks(x_NC.size(0)), [&](std::int64_t block) {
       each_stretch(spans, block, [&](const Span& span, std::int64_t begin, std::int64_t end) {
         kernel({.x = x + begin * channels,
-                .weight = weight_TC.const_data_ptr<cpu::Wide<T>>(),
+                .weight = wide.weight_TC.const_data_ptr<cpu::Wide<T>>(),
+                .bias = wide.bias<cpu::Wide<T>>(),
+                .silu = weights.silu,
                 .tokens = end - begin,
                 .channels = channels,
-                .taps = weight_CT.size(1),
+                .taps = wide.weight_TC.size(0),
                 .before = begin - span.begin,
                 .y = y + begin * channels});
       });
@@ -54,11 +67,14 @@ at::Tensor convolved(const at::Tensor& x_NC, const at::Tensor& weight_CT, const 
   return y_NC;
 }
 
-ShortConvGradients convolved_backward(const at::Tensor& dy_NC, const at::Tensor& x_NC, const at::Tensor& weight_CT,
+// A bias's sums lie behind those of the taps.
+ShortConvGradients convolved_backward(const at::Tensor& dy_NC, const at::Tensor& x_NC, const ShortConvWeights& weights,
                                       const Documents& documents) {
   const std::vector<Span>& spans = documents.spans();
-  const std::int64_t channels = x_NC.size(1), taps = weight_CT.size(1), blocks = token_blocks(x_NC.size(0));
-  const at::Tensor weight_TC = turned(weight_CT), sums_BTC = at::zeros({blocks, taps, channels}, weight_TC.options());
+  const WideWeights wide(weights);
+  const bool biased = wide.bias_C.defined();
+  const std::int64_t channels = x_NC.size(1), taps = wide.weight_TC.size(0), blocks = token_blocks(x_NC.size(0));
+  const at::Tensor sums_BTC = at::zeros({blocks, taps + biased, channels}, wide.weight_TC.options());
   const at::Tensor dx_NC = made_like(x_NC, covers_all(spans, x_NC.size(0)));
   cpu::with_type(x_NC.scalar_type(), [&]<class T>(T) {
     using W = cpu::Wide<T>;
@@ -68,24 +84,29 @@ ShortConvGradients convolved_backward(const at::Tensor& dy_NC, const at::Tensor&
     W* sums = sums_BTC.mutable_data_ptr<W>();
     const auto with_room = [&] {
       return [&, room = std::vector<W>(taps * channels)](std::int64_t block) mutable {
+        W* own = sums + block * (taps + biased) * channels;
         each_stretch(spans, block, [&](const Span& span, std::int64_t begin, std::int64_t end) {
           kernel({.dy = dy + begin * channels,
                   .x = x + begin * channels,
-                  .weight = weight_TC.const_data_ptr<W>(),
+                  .weight = wide.weight_TC.const_data_ptr<W>(),
+                  .bias = wide.bias<W>(),
+                  .silu = weights.silu,
                   .tokens = end - begin,
                   .channels = channels,
                   .taps = taps,
                   .before = begin - span.begin,
                   .after = span.end - end,
                   .dx = dx + begin * channels,
-                  .dweight = sums + block * taps * channels,
+                  .dweight = own,
+                  .dbias = biased ? own + taps * channels : nullptr,
                   .room = room.data()});
         });
       };
     };
     share_out_with(blocks, with_room);
   });
-  return {dx_NC, sums_BTC.transpose(1, 2).reshape({blocks, channels * taps})};
+  const at::Tensor of_weight = sums_BTC.narrow(1, 0, taps).transpose(1, 2).reshape({blocks, channels * taps});
+  return {dx_NC, of_weight.contiguous(), biased ? sums_BTC.select(1, taps).contiguous() : at::Tensor()};
 }
 
 }  // namespace

@@ -1,0 +1,134 @@
+// LFM2 (Liquid AI, 2025, arXiv:2511.23404): most layers have a short convolution between two gates, some attention of
+// grouped heads that are normed; behind either an MLP, or experts that sigmoids choose.
+//
+// Letters in tensor names: N tokens, D hidden, H query heads, G key/value heads, K head size.
+#include <ATen/ATen.h>
+
+#include "hone/memory_layers.h"
+#include "hone/registry.h"
+#include "models/lfm2_config.h"
+#include "models/llama_model.h"
+
+namespace hone::models {
+namespace {
+
+class Lfm2Attention final : public Module {
+ public:
+  Lfm2Attention(const Lfm2Shape& shape, const LlamaRopes& ropes, std::int64_t layer)
+      : s(shape), attend_(shape, ropes, layer) {}
+
+  Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
+    const auto made = nn::linears(x_1ND, {&q_proj, &k_proj, &v_proj}, pass);
+    const auto heads = [&](const Tensor& x, std::int64_t count) { return x.view({-1, count, s.head_size}); };
+    const Tensor q_NHK = q_layernorm(heads(made[0], s.heads)), k_NGK = k_layernorm(heads(made[1], s.kv_heads));
+    return out_proj(attend_(q_NHK, k_NGK, heads(made[2], s.kv_heads), pass).flatten(1).unsqueeze(0), pass);
+  }
+
+ private:
+  nn::Linear& projection(const char* name, std::int64_t in, std::int64_t out) {
+    return child<nn::Linear>(name, in, out, nn::Linear::Options{.std = s.std});
+  }
+  const Lfm2Shape& s;
+  LayerAttention attend_;
+  nn::Linear& q_proj = projection("q_proj", s.hidden, s.heads* s.head_size);
+  nn::Linear& k_proj = projection("k_proj", s.hidden, s.kv_heads* s.head_size);
+  nn::Linear& v_proj = projection("v_proj", s.hidden, s.kv_heads* s.head_size);
+  nn::Linear& out_proj = projection("out_proj", s.heads* s.head_size, s.hidden);
+  nn::RmsNorm& q_layernorm = child<nn::RmsNorm>("q_layernorm", s.head_size, s.norm());
+  nn::RmsNorm& k_layernorm = child<nn::RmsNorm>("k_layernorm", s.head_size, s.norm());
+};
+
+// What a token gives to the convolution is gated, and so is what it gets from it.
+class GatedConvolution final : public Module {
+ public:
+  explicit GatedConvolution(const Lfm2Shape& shape) : s(shape) {}
+
+  Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
+    const auto made = nn::linears(x_1ND, {&in_proj}, pass)[0].squeeze(0).chunk(3, -1);
+    const Tensor &in_gate_ND = made[0], &out_gate_ND = made[1], &x_ND = made[2];
+    return out_proj((out_gate_ND * conv(in_gate_ND * x_ND, pass)).unsqueeze(0), pass);
+  }
+
+ private:
+  nn::Linear& projection(const char* name, std::int64_t out) {
+    return child<nn::Linear>(name, s.hidden, out, nn::Linear::Options{.bias = s.conv_bias, .std = s.std});
+  }
+  const Lfm2Shape& s;
+  nn::ShortConvolution& conv = child<nn::ShortConvolution>(
+      "conv", s.hidden, s.taps, nn::ShortConvolution::Options{.std = s.std, .silu = false, .bias = s.conv_bias});
+  nn::Linear& in_proj = projection("in_proj", 3 * s.hidden);
+  nn::Linear& out_proj = projection("out_proj", s.hidden);
+};
+
+class Lfm2Block final : public nn::ResidualBlock {
+ public:
+  Lfm2Block(const Lfm2Shape& shape, const LlamaRopes& ropes, std::int64_t layer) : s(shape) {
+    if (s.convolves[layer])
+      conv = &child<GatedConvolution>("conv", s);
+    else
+      self_attn = &child<Lfm2Attention>("self_attn", s, ropes, layer);
+    if (s.sparse[layer])
+      experts = &child<nn::RoutedMlp>("feed_forward", s.experts);
+    else
+      mlp = &child<nn::GatedMlp>(
+          "feed_forward",
+          nn::GatedMlp::Options{
+              .hidden = s.hidden, .inner = s.mlp_inner, .std = s.std, .gate = "w1", .up = "w3", .down = "w2"});
+  }
+
+  void add_to(nn::Residual& x, Pass& pass) const override {
+    x += conv ? (*conv)(operator_norm(x), pass) : (*self_attn)(operator_norm(x), pass);
+    x += experts ? (*experts)(ffn_norm(x), pass) : (*mlp)(ffn_norm(x), pass);
+  }
+
+ private:
+  const Lfm2Shape& s;
+  const GatedConvolution* conv = nullptr;  // one of the two
+  const Lfm2Attention* self_attn = nullptr;
+  const nn::RoutedMlp* experts = nullptr;  // likewise
+  const nn::GatedMlp* mlp = nullptr;
+  nn::RmsNorm& operator_norm = child<nn::RmsNorm>("operator_norm", s.hidden, s.norm());
+  nn::RmsNorm& ffn_norm = child<nn::RmsNorm>("ffn_norm", s.hidden, s.norm());
+};
+
+template <class C>
+class Lfm2 final : public LlamaModel<Lfm2Block, Lfm2Shape> {
+ public:
+  Lfm2(const C& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
+
+  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
+    if (pass.training && s.any_sparse()) nn::balance(pass, s.experts.per_token, /*coefficient=*/0);
+    return LlamaModel::finish(x_1ND, pass);
+  }
+  // A convolution sees other tokens, too, and not through nn::attend; what is counted of experts is of each document's.
+  bool shares_prefixes() const override {
+    return !s.any_convolves() && !s.any_sparse() && LlamaModel::shares_prefixes();
+  }
+  std::vector<AttentionLayer> attention() const override {
+    std::vector<AttentionLayer> layers;
+    for (const bool convolves : s.convolves)
+      if (!convolves) layers.push_back({s.heads, s.head_size});
+    return layers;
+  }
+  CacheSpec cache_spec() const override {
+    CacheSpec spec;
+    for (const bool convolves : s.convolves)
+      spec.layers.push_back(convolves ? CacheSpec::Layer{.memory = {.convolved = s.hidden, .taps = s.taps}}
+                                      : CacheSpec::Layer{s.kv_heads, s.head_size});
+    return spec;
+  }
+  config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }
+
+ private:
+  C config_;
+};
+
+}  // namespace
+
+void register_lfm2(Registries& hone) {
+  hone.models.add<Lfm2<Lfm2Config>, Lfm2Config>("lfm2",
+                                                "LFM2: gated short convolutions in most layers, attention in others.");
+  hone.models.add<Lfm2<Lfm2MoeConfig>, Lfm2MoeConfig>("lfm2_moe", "LFM2 with routed experts.");
+}
+
+}  // namespace hone::models

@@ -1,0 +1,38 @@
+// A block that norms what attention and MLP give, and not what they read.
+//
+// Letters in tensor names: D hidden.
+#pragma once
+
+#include "models/llama_stack.h"
+
+namespace hone::models {
+
+class PostNormBlock final : public nn::ResidualBlock {
+ public:
+  PostNormBlock(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer)
+      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {}
+
+  void add_to(nn::Residual& x, Pass& pass) const override {
+    x += post_attention_layernorm(self_attn(x.sum(), pass));
+    x += post_feedforward_layernorm(mlp(x.sum(), pass));
+  }
+
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    self_attn.describe(layer, pass);
+    layer.mlp = mlp.with_adapters(pass);
+    layer.attention_out_norm_D = post_attention_layernorm.weight.use();
+    layer.mlp_out_norm_D = post_feedforward_layernorm.weight.use();
+    return layer;
+  }
+
+ private:
+  const LlamaShape& s;
+  LlamaAttention& self_attn;
+  nn::GatedMlp& mlp =
+      child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, /*bias=*/false, s.std});
+  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
+  nn::RmsNorm& post_feedforward_layernorm = child<nn::RmsNorm>("post_feedforward_layernorm", s.hidden, s.norm());
+};
+
+}  // namespace hone::models
