@@ -70,6 +70,7 @@ LatentShape resolve(const LatentConfig& c, Problems& problems) {
   LatentShape s;
   if (!resolve_base(named, s, problems)) return s;
   refuse_rare_keys(c, /*lists_layers=*/false, problems);
+  problems.require(!c.mlp_bias.value_or(false), "mlp_bias", "got true, expected false: experts here have no biases");
   read_latent_sizes(c, s, problems);
   s.experts = read_grouped_experts(c, s, problems);
   return s;

@@ -196,7 +196,7 @@ void refuse_keys(const std::string& family, const std::vector<std::pair<const ch
 void refuse_rare_keys(const LlamaConfig& c, bool lists_layers, Problems& problems) {
   refuse_keys(c.model_type,
               {{"layer_types", !lists_layers && c.layer_types},
-               {"mlp_bias", c.mlp_bias.value_or(false)},
+               {"mlp_bias", c.mlp_bias.value_or(false) && !family_of(c.model_type)->reads_mlp_bias},
                {"use_sliding_window", c.use_sliding_window.value_or(false)},
                {"max_window_layers", c.max_window_layers.has_value()}},
               problems);

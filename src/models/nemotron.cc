@@ -6,8 +6,7 @@
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
-#include "models/llama_model.h"
-#include "models/plain_mlp.h"
+#include "models/squaring_block.h"
 #include "ops/layer_norm.h"
 
 namespace hone::models {
@@ -41,12 +40,8 @@ LlamaConfig completed(const NemotronConfig& given) {
 SquaringShape resolve(const NemotronConfig& c, Problems& problems) {
   SquaringShape s;
   if (!resolve_squaring(completed(c), s, problems)) return s;
-  refuse_keys(c.model_type,
-              {{"rms_norm_eps", c.rms_norm_eps.has_value()},
-               {"layer_types", c.layer_types.has_value()},
-               {"use_sliding_window", c.use_sliding_window.value_or(false)},
-               {"max_window_layers", c.max_window_layers.has_value()}},
-              problems);
+  refuse_rare_keys(c, /*lists_layers=*/false, problems);
+  refuse_keys(c.model_type, {{"rms_norm_eps", c.rms_norm_eps.has_value()}}, problems);
   s.norm_bias = true;
   return s;
 }
@@ -72,25 +67,7 @@ class LayerNorm1P final : public nn::Norm {
   double eps_;
 };
 
-class NemotronBlock final : public nn::ResidualBlock {
- public:
-  NemotronBlock(const SquaringShape& shape, const LlamaRopes& ropes, std::int64_t layer)
-      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {}
-
-  void add_to(nn::Residual& x, Pass& pass) const override {
-    x += self_attn(input_layernorm(x), pass);
-    x += mlp(post_attention_layernorm(x), pass);
-  }
-
- private:
-  const SquaringShape& s;
-  LlamaAttention& self_attn;
-  PlainMlp& mlp = child<PlainMlp>("mlp", s.mlp());
-  LayerNorm1P& input_layernorm = child<LayerNorm1P>("input_layernorm", s.hidden, s.eps);
-  LayerNorm1P& post_attention_layernorm = child<LayerNorm1P>("post_attention_layernorm", s.hidden, s.eps);
-};
-
-class Nemotron final : public LlamaModel<NemotronBlock, SquaringShape, LayerNorm1P> {
+class Nemotron final : public LlamaModel<SquaringBlock<LayerNorm1P>, SquaringShape, LayerNorm1P> {
  public:
   Nemotron(const NemotronConfig& config, const HeadRequest& head)
       : LlamaModel(shape_of(config, head)), config_(config) {}

@@ -4,7 +4,7 @@
 // Letters in tensor names: N tokens, D hidden.
 #include "hone/config_read.h"
 #include "hone/registry.h"
-#include "models/llama_model.h"
+#include "models/dropping_model.h"
 #include "models/plain_mlp.h"
 
 namespace hone::models {
@@ -31,10 +31,6 @@ struct PhiConfig : LlamaConfig {
   void validate(Problems& problems) const;
 };
 
-struct PhiShape : LlamaShape {
-  double embedding_dropout = 0;
-};
-
 // What transformers takes for keys that are absent.
 LlamaConfig completed(const PhiConfig& given) {
   LlamaConfig c = given;
@@ -43,8 +39,8 @@ LlamaConfig completed(const PhiConfig& given) {
   return c;
 }
 
-PhiShape resolve(const PhiConfig& c, Problems& problems) {
-  PhiShape s;
+DroppingShape resolve(const PhiConfig& c, Problems& problems) {
+  DroppingShape s;
   if (!resolve_base(completed(c), s, problems)) return s;
   refuse_rare_keys(c, /*lists_layers=*/false, problems);
   refuse_keys(c.model_type,
@@ -83,13 +79,10 @@ class PhiBlock final : public nn::ResidualBlock {
   nn::LayerNorm& input_layernorm = child<nn::LayerNorm>("input_layernorm", s.hidden, s.eps);
 };
 
-class Phi final : public LlamaModel<PhiBlock, PhiShape, nn::LayerNorm> {
+class Phi final : public DroppingModel<PhiBlock> {
  public:
-  Phi(const PhiConfig& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
+  Phi(const PhiConfig& config, const HeadRequest& head) : DroppingModel(shape_of(config, head)), config_(config) {}
 
-  Tensor embed(const Batch& batch, Pass& pass) const override {
-    return nn::dropout(LlamaModel::embed(batch, pass), s.embedding_dropout, pass, "embeddings");
-  }
   config::Node hf_config() const override {
     config::Node node = to_hf_config(completed(config_), s, dtype());
     node.at_or_add("rope_parameters").at_or_add("partial_rotary_factor") = nn::hf_float(s.rope.partial_rotary_factor);

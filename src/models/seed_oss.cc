@@ -34,11 +34,7 @@ LlamaConfig completed(const SeedOssConfig& given) {
 LlamaShape resolve(const SeedOssConfig& c, Problems& problems) {
   LlamaShape s;
   if (!resolve_base(completed(c), s, problems)) return s;
-  refuse_keys(c.model_type,
-              {{"layer_types", c.layer_types.has_value()},
-               {"use_sliding_window", c.use_sliding_window.value_or(false)},
-               {"max_window_layers", c.max_window_layers.has_value()}},
-              problems);
+  refuse_rare_keys(c, /*lists_layers=*/false, problems);
   s.output_bias = c.attention_out_bias;
   s.residual_dropout = c.residual_dropout;
   return s;

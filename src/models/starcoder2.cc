@@ -4,7 +4,7 @@
 // Letters in tensor names: B batch, T time, N tokens, D hidden.
 #include "hone/config_read.h"
 #include "hone/registry.h"
-#include "models/llama_model.h"
+#include "models/dropping_model.h"
 #include "models/plain_mlp.h"
 
 namespace hone::models {
@@ -34,18 +34,14 @@ struct Starcoder2Config : LlamaConfig {
   void validate(Problems& problems) const;
 };
 
-struct Starcoder2Shape : LlamaShape {
-  double embedding_dropout = 0;
-};
-
 LlamaConfig completed(const Starcoder2Config& given) {
   LlamaConfig c = given;
   c.rms_norm_eps = given.norm_epsilon;
   return c;
 }
 
-Starcoder2Shape resolve(const Starcoder2Config& c, Problems& problems) {
-  Starcoder2Shape s;
+DroppingShape resolve(const Starcoder2Config& c, Problems& problems) {
+  DroppingShape s;
   if (!resolve_base(completed(c), s, problems)) return s;
   refuse_rare_keys(c, /*lists_layers=*/false, problems);
   refuse_keys(c.model_type,
@@ -83,14 +79,11 @@ class Starcoder2Block final : public nn::ResidualBlock {
   nn::LayerNorm& post_attention_layernorm = child<nn::LayerNorm>("post_attention_layernorm", s.hidden, s.eps);
 };
 
-class Starcoder2 final : public LlamaModel<Starcoder2Block, Starcoder2Shape, nn::LayerNorm> {
+class Starcoder2 final : public DroppingModel<Starcoder2Block> {
  public:
   Starcoder2(const Starcoder2Config& config, const HeadRequest& head)
-      : LlamaModel(shape_of(config, head)), config_(config) {}
+      : DroppingModel(shape_of(config, head)), config_(config) {}
 
-  Tensor embed(const Batch& batch, Pass& pass) const override {
-    return nn::dropout(LlamaModel::embed(batch, pass), s.embedding_dropout, pass, "embeddings");
-  }
   config::Node hf_config() const override {
     config::Node node = to_hf_config(completed(config_), s, dtype());
     node.at_or_add("residual_dropout") = nn::hf_float(s.residual_dropout);

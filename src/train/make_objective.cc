@@ -5,6 +5,8 @@
 
 namespace hone::training {
 
-std::unique_ptr<Objective> make_objective(const Recipe& recipe) { return registries().objectives.make(recipe.objective); }
+std::unique_ptr<Objective> make_objective(const Recipe& recipe) {
+  return registries().objectives.make(recipe.objective);
+}
 
 }  // namespace hone::training

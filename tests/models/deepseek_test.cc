@@ -57,6 +57,7 @@ TEST(DeepseekConfigs, WhatItCannotBeIsAnError) {
        "num_experts_per_tok: missing; deepseek_v2 has no default for it"},
       {R"("model_type": "deepseek_v2", "topk_method": "group_limited_greedy", "n_group": "absent")",
        "n_group: missing; topk_method group_limited_greedy needs n_group and topk_group"},
+      {R"("model_type": "deepseek_v2", "mlp_bias": true)", "mlp_bias: got true, expected false: experts here"},
       {R"("model_type": "deepseek_v2", "router_bias_update_rate": 0.1)",
        "router_bias_update_rate: deepseek_v2 has no such key"},
       {R"("rope_parameters": {"rope_type": "yarn", "rope_theta": 100.0, "mscale_all_dim": 1.0})",
