@@ -627,6 +627,7 @@ eval --quantization.double-quant | eval ../m1 --data ../d.jsonl --json --quantiz
 eval --quantization.skip | eval ../m1 --data ../d.jsonl --json --quantization nf4 | --quantization.skip q_proj
 classify --text | classify ../cls --text a | --text b
 classify --data | classify ../cls --text a | --data ../d.jsonl
+classify --columns | classify ../cls --data ../d.jsonl --json | --columns text=story
 classify --tokenizer | classify ../cls --text a | --tokenizer nowhere
 classify --adapter | classify ../cls --text a | --adapter nowhere
 classify --chat-template | classify ../score --data ../c.jsonl | --chat-template zephyr
