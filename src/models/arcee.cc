@@ -4,7 +4,9 @@
 // Letters in tensor names: N tokens, D hidden.
 #include "hone/config_read.h"
 #include "hone/registry.h"
-#include "models/squaring_block.h"
+#include "models/llama_model.h"
+#include "models/plain_mlp.h"
+#include "models/pre_norm_block.h"
 
 namespace hone::models {
 namespace {
@@ -24,7 +26,7 @@ SquaringShape resolve(const ArceeConfig& c, Problems& problems) {
 
 void ArceeConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-class Arcee final : public LlamaModel<SquaringBlock<nn::RmsNorm>, SquaringShape> {
+class Arcee final : public LlamaModel<PreNormBlock<SquaringShape, PlainMlp>, SquaringShape> {
  public:
   Arcee(const ArceeConfig& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
   config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }

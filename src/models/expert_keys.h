@@ -104,9 +104,7 @@ void read_experts(const C& c, const ExpertDefaults& defaults, const LlamaShape& 
     s.sparse.assign(static_cast<std::size_t>(std::min<std::int64_t>(llama.layers, 10000)), true);
   s.experts = c.num_experts.value_or(defaults.experts);
   s.experts_per_token = c.num_experts_per_tok.value_or(defaults.per_token);
-  problems.require(
-      s.experts_per_token <= s.experts, "num_experts_per_tok",
-      fmt::format("got {}, expected at most as many as there are experts ({})", s.experts_per_token, s.experts));
+  check_experts_per_token(s.experts_per_token, s.experts, problems);
   s.expert_inner = c.moe_intermediate_size.value_or(defaults.inner);
   s.shared_inner = c.shared_expert_intermediate_size.value_or(defaults.shared_inner);
   s.normalise = c.norm_topk_prob.value_or(defaults.normalise);
@@ -122,8 +120,7 @@ void read_experts(const C& c, const ExpertDefaults& defaults, const LlamaShape& 
   check_parameters(3.0 * static_cast<double>(llama.hidden) *
                        (experts * static_cast<double>(s.expert_inner) + layers * static_cast<double>(s.shared_inner)),
                    "num_experts", problems);
-  problems.require(experts <= 1e6, "num_experts",
-                   fmt::format("{} in all layers together, expected at most 1000000", experts));
+  check_all_experts(experts, "num_experts", problems);
 }
 
 template <class C>

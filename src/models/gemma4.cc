@@ -14,6 +14,7 @@
 #include "hone/registry.h"
 #include "models/gemma4_config.h"
 #include "models/gemma4_experts.h"
+#include "models/layer_of.h"
 #include "models/llama_model.h"
 #include "nn/plan.h"
 #include "nn/shared_keys.h"
@@ -188,10 +189,11 @@ class Gemma4 final : public LlamaModel<Gemma4Block, Gemma4Shape> {
   }
   // Published files have keys and values of layers that use those of others.
   bool is_no_weight(const std::string& tensor) const override {
-    for (std::int64_t i = 0; i < s.layers; ++i)
-      for (const char* name : {"k_proj", "v_proj", "k_norm", "v_norm"})
-        if (s.shares(i) && tensor.starts_with(fmt::format("model.layers.{}.self_attn.{}.", i, name))) return true;
-    return false;
+    const std::optional<std::int64_t> layer = layer_of(tensor);
+    if (!layer || *layer < 0 || *layer >= s.layers || !s.shares(*layer)) return false;
+    const auto is_of = [&](const char* name) { return tensor.find(name) != std::string::npos; };
+    return is_of(".self_attn.k_proj.") || is_of(".self_attn.v_proj.") || is_of(".self_attn.k_norm.") ||
+           is_of(".self_attn.v_norm.");
   }
   config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }
 

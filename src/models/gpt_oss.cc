@@ -8,6 +8,7 @@
 #include "hone/registry.h"
 #include "models/llama_model.h"
 #include "models/local_experts.h"
+#include "models/pre_norm_block.h"
 #include "nn/experts.h"
 #include "nn/stacked_experts.h"
 
@@ -39,6 +40,7 @@ struct GptOssConfig : LocalExpertKeys<LlamaConfig> {
 struct GptOssShape : LlamaShape {
   LocalExperts experts;
   nn::StackedMlp::Options mlp;
+  const nn::StackedMlp::Options& mlp_options() const { return mlp; }
 };
 
 // What transformers takes for keys that are absent.
@@ -76,25 +78,7 @@ GptOssShape resolve(const GptOssConfig& given, Problems& problems) {
 
 void GptOssConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-class GptOssBlock final : public nn::ResidualBlock {
- public:
-  GptOssBlock(const GptOssShape& shape, const LlamaRopes& ropes, std::int64_t layer)
-      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {}
-
-  void add_to(nn::Residual& x, Pass& pass) const override {
-    x += self_attn(input_layernorm(x), pass);
-    x += mlp(post_attention_layernorm(x), pass);
-  }
-
- private:
-  const GptOssShape& s;
-  LlamaAttention& self_attn;
-  nn::StackedMlp& mlp = child<nn::StackedMlp>("mlp", s.mlp);
-  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
-  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
-};
-
-class GptOss final : public LlamaModel<GptOssBlock, GptOssShape> {
+class GptOss final : public LlamaModel<PreNormBlock<GptOssShape, nn::StackedMlp>, GptOssShape> {
  public:
   GptOss(const GptOssConfig& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
 

@@ -1,4 +1,4 @@
-// What models with experts by groups share: the block's MLP, and the model around the blocks.
+// What models with experts by groups share: the MLP, and the model around the blocks.
 //
 // Letters in tensor names: N tokens, D hidden.
 #pragma once
@@ -7,15 +7,16 @@
 
 #include "models/grouped_experts.h"
 #include "models/llama_model.h"
+#include "models/pre_norm_block.h"
 
 namespace hone::models {
 
 // Experts, or in some layers a plain MLP.
 class GroupedMlp final : public Module {
  public:
-  GroupedMlp(const LlamaShape& s, const GroupedExperts& experts, std::int64_t layer) {
-    if (experts.sparse[static_cast<std::size_t>(layer)])
-      routed_ = &child<nn::RoutedMlp>("", experts.options(s));
+  GroupedMlp(const GroupedShape& s, std::int64_t layer) {
+    if (s.experts.sparse[static_cast<std::size_t>(layer)])
+      routed_ = &child<nn::RoutedMlp>("", s.experts.options(s));
     else
       plain_ = &child<nn::GatedMlp>("", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, /*bias=*/false, s.std});
   }
@@ -28,32 +29,10 @@ class GroupedMlp final : public Module {
   const nn::GatedMlp* plain_ = nullptr;
 };
 
-// A: the attention, made as A(shape, ropes, layer).
+// A: the attention; S: a GroupedShape, or more.
 template <class A, class S>
-class GroupedBlock final : public nn::ResidualBlock {
- public:
-  GroupedBlock(const S& shape, const LlamaRopes& ropes, std::int64_t layer)
-      : s(shape),
-        self_attn(child<A>("self_attn", s, ropes, layer)),
-        mlp(child<GroupedMlp>("mlp", s, s.experts, layer)) {}
-
-  void add_to(nn::Residual& x, Pass& pass) const override {
-    x += self_attn(input_layernorm(x), pass);
-    x += mlp(post_attention_layernorm(x), pass);
-  }
-
- private:
-  const S& s;
-  A& self_attn;
-  GroupedMlp& mlp;
-  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
-  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
-};
-
-// S: a GroupedShape, or more.
-template <class A, class S>
-class GroupedModel : public LlamaModel<GroupedBlock<A, S>, S> {
-  using Base = LlamaModel<GroupedBlock<A, S>, S>;
+class GroupedModel : public LlamaModel<PreNormBlock<S, GroupedMlp, A>, S> {
+  using Base = LlamaModel<PreNormBlock<S, GroupedMlp, A>, S>;
 
  public:
   using Base::Base;

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/strings.h"
 #include "models/check_parameters.h"
+#include "models/layer_of.h"
 
 namespace hone::models {
 namespace {
@@ -89,8 +89,7 @@ void check_count(const GroupedExperts& e, const LlamaShape& llama, Problems& pro
   const double experts = layers * static_cast<double>(e.count), inner = static_cast<double>(e.inner);
   check_parameters(3.0 * static_cast<double>(llama.hidden) * inner * (experts + layers * static_cast<double>(e.shared)),
                    "n_routed_experts", problems);
-  problems.require(experts <= 1e6, "n_routed_experts",
-                   fmt::format("{} in all layers together, expected at most 1000000", experts));
+  check_all_experts(experts, "n_routed_experts", problems);
 }
 
 ops::GroupedRule rule_of(const GroupedConfig& c, const GroupedDefaults& absent, std::int64_t per_token,
@@ -168,11 +167,8 @@ void write_grouped_experts(const GroupedConfig& c, const GroupedExperts& e, conf
 }
 
 bool is_of_guessing_layer(const std::string& tensor, const GroupedShape& s) {
-  constexpr std::string_view prefix = "model.layers.";
-  if (!tensor.starts_with(prefix)) return false;
-  std::int64_t layer = -1;
-  const auto [end, error] = std::from_chars(tensor.data() + prefix.size(), tensor.data() + tensor.size(), layer);
-  return error == std::errc() && layer >= s.layers && layer < s.layers + s.experts.guessing;
+  const std::optional<std::int64_t> layer = layer_of(tensor);
+  return layer && *layer >= s.layers && *layer < s.layers + s.experts.guessing;
 }
 
 }  // namespace hone::models

@@ -1,7 +1,7 @@
 // LFM2 (Liquid AI, 2025, arXiv:2511.23404): most layers have a short convolution between two gates, some attention of
 // grouped heads that are normed; behind either an MLP, or experts that sigmoids choose.
 //
-// Letters in tensor names: N tokens, D hidden, H query heads, G key/value heads, K head size.
+// Letters in tensor names: N tokens, D hidden.
 #include <ATen/ATen.h>
 
 #include "hone/memory_layers.h"
@@ -11,32 +11,6 @@
 
 namespace hone::models {
 namespace {
-
-class Lfm2Attention final : public Module {
- public:
-  Lfm2Attention(const Lfm2Shape& shape, const LlamaRopes& ropes, std::int64_t layer)
-      : s(shape), attend_(shape, ropes, layer) {}
-
-  Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
-    const auto made = nn::linears(x_1ND, {&q_proj, &k_proj, &v_proj}, pass);
-    const auto heads = [&](const Tensor& x, std::int64_t count) { return x.view({-1, count, s.head_size}); };
-    const Tensor q_NHK = q_layernorm(heads(made[0], s.heads)), k_NGK = k_layernorm(heads(made[1], s.kv_heads));
-    return out_proj(attend_(q_NHK, k_NGK, heads(made[2], s.kv_heads), pass).flatten(1).unsqueeze(0), pass);
-  }
-
- private:
-  nn::Linear& projection(const char* name, std::int64_t in, std::int64_t out) {
-    return child<nn::Linear>(name, in, out, nn::Linear::Options{.std = s.std});
-  }
-  const Lfm2Shape& s;
-  LayerAttention attend_;
-  nn::Linear& q_proj = projection("q_proj", s.hidden, s.heads* s.head_size);
-  nn::Linear& k_proj = projection("k_proj", s.hidden, s.kv_heads* s.head_size);
-  nn::Linear& v_proj = projection("v_proj", s.hidden, s.kv_heads* s.head_size);
-  nn::Linear& out_proj = projection("out_proj", s.heads* s.head_size, s.hidden);
-  nn::RmsNorm& q_layernorm = child<nn::RmsNorm>("q_layernorm", s.head_size, s.norm());
-  nn::RmsNorm& k_layernorm = child<nn::RmsNorm>("k_layernorm", s.head_size, s.norm());
-};
 
 // What a token gives to the convolution is gated, and so is what it gets from it.
 class GatedConvolution final : public Module {
@@ -66,7 +40,7 @@ class Lfm2Block final : public nn::ResidualBlock {
     if (s.convolves[layer])
       conv = &child<GatedConvolution>("conv", s);
     else
-      self_attn = &child<Lfm2Attention>("self_attn", s, ropes, layer);
+      self_attn = &child<LlamaAttention>("self_attn", s, ropes, layer);
     if (s.sparse[layer])
       experts = &child<nn::RoutedMlp>("feed_forward", s.experts);
     else
@@ -84,7 +58,7 @@ class Lfm2Block final : public nn::ResidualBlock {
  private:
   const Lfm2Shape& s;
   const GatedConvolution* conv = nullptr;  // one of the two
-  const Lfm2Attention* self_attn = nullptr;
+  const LlamaAttention* self_attn = nullptr;
   const nn::RoutedMlp* experts = nullptr;  // likewise
   const nn::GatedMlp* mlp = nullptr;
   nn::RmsNorm& operator_norm = child<nn::RmsNorm>("operator_norm", s.hidden, s.norm());

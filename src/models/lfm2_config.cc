@@ -97,6 +97,7 @@ template <class C>
 bool resolve_layers(const C& c, Lfm2Shape& s, Problems& problems) {
   if (!resolve_base(as_llama(c), s, problems)) return false;
   s.last_norm = "embedding_norm";
+  s.qk_norm = QkNorm::head, s.q_norm = "q_layernorm", s.k_norm = "k_layernorm", s.output = "out_proj";
   s.taps = c.conv_L_cache, s.conv_bias = c.conv_bias;
   refuse_others(c, s, problems);
   s.convolves.assign(static_cast<std::size_t>(std::min<std::int64_t>(s.layers, 10000)), false);
@@ -107,15 +108,12 @@ bool resolve_layers(const C& c, Lfm2Shape& s, Problems& problems) {
 
 void read_lfm2_experts(const Lfm2MoeConfig& c, Lfm2Shape& s, Problems& problems) {
   for (std::size_t i = 0; i < s.sparse.size(); ++i) s.sparse[i] = static_cast<std::int64_t>(i) >= c.num_dense_layers;
-  problems.require(
-      c.num_experts_per_tok <= c.num_experts, "num_experts_per_tok",
-      fmt::format("got {}, expected at most as many as there are experts ({})", c.num_experts_per_tok, c.num_experts));
+  check_experts_per_token(c.num_experts_per_tok, c.num_experts, problems);
   const double layers = static_cast<double>(s.layers), hidden = static_cast<double>(s.hidden);
   const double experts = layers * static_cast<double>(c.num_experts);
   check_parameters(3 * hidden * experts * static_cast<double>(c.moe_intermediate_size) + 4 * layers * hidden * hidden,
                    "num_experts", problems);
-  problems.require(experts <= 1e6, "num_experts",
-                   fmt::format("{} in all layers together, expected at most 1000000", experts));
+  check_all_experts(experts, "num_experts", problems);
   s.experts = {.hidden = s.hidden,
                .inner = c.moe_intermediate_size,
                .experts = c.num_experts,

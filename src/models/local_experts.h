@@ -44,12 +44,9 @@ template <class C>
 LocalExperts read_local_experts(const C& c, const LocalExperts& absent, const LlamaShape& s, Problems& problems) {
   LocalExperts made{c.num_local_experts.value_or(absent.count), c.num_experts_per_tok.value_or(absent.per_token),
                     c.output_router_logits ? c.router_aux_loss_coef : 0};
-  problems.require(
-      made.per_token <= made.count, "num_experts_per_tok",
-      fmt::format("got {}, expected at most as many as there are experts ({})", made.per_token, made.count));
+  check_experts_per_token(made.per_token, made.count, problems);
   const auto experts = static_cast<double>(s.layers) * static_cast<double>(made.count);
-  problems.require(experts <= 1e6, "num_local_experts",
-                   fmt::format("{} in all layers together, expected at most 1000000", experts));
+  check_all_experts(experts, "num_local_experts", problems);
   check_parameters(3 * experts * static_cast<double>(s.hidden) * static_cast<double>(s.inner), "num_local_experts",
                    problems);
   return made;

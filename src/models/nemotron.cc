@@ -6,7 +6,9 @@
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
-#include "models/squaring_block.h"
+#include "models/llama_model.h"
+#include "models/plain_mlp.h"
+#include "models/pre_norm_block.h"
 #include "ops/layer_norm.h"
 
 namespace hone::models {
@@ -67,7 +69,9 @@ class LayerNorm1P final : public nn::Norm {
   double eps_;
 };
 
-class Nemotron final : public LlamaModel<SquaringBlock<LayerNorm1P>, SquaringShape, LayerNorm1P> {
+using NemotronBlock = PreNormBlock<SquaringShape, PlainMlp, LlamaAttention, LayerNorm1P>;
+
+class Nemotron final : public LlamaModel<NemotronBlock, SquaringShape, LayerNorm1P> {
  public:
   Nemotron(const NemotronConfig& config, const HeadRequest& head)
       : LlamaModel(shape_of(config, head)), config_(config) {}

@@ -8,6 +8,7 @@
 #include "hone/registry.h"
 #include "models/check_parameters.h"
 #include "models/llama_model.h"
+#include "models/pre_norm_block.h"
 #include "nn/experts.h"
 
 namespace hone::models {
@@ -40,16 +41,14 @@ struct OlmoeConfig : LlamaConfig {
 
 struct OlmoeShape : LlamaShape {
   nn::RoutedMlp::Options experts;
+  const nn::RoutedMlp::Options& mlp_options() const { return experts; }
   double balance = 0;  // coefficient of the balancing loss; 0: none
 };
 
 void check_experts(const OlmoeConfig& c, const LlamaShape& s, Problems& problems) {
-  problems.require(
-      c.num_experts_per_tok <= c.num_experts, "num_experts_per_tok",
-      fmt::format("got {}, expected at most as many as there are experts ({})", c.num_experts_per_tok, c.num_experts));
+  check_experts_per_token(c.num_experts_per_tok, c.num_experts, problems);
   const double experts = static_cast<double>(s.layers) * static_cast<double>(c.num_experts);
-  problems.require(experts <= 1e6, "num_experts",
-                   fmt::format("{} in all layers together, expected at most 1000000", experts));
+  check_all_experts(experts, "num_experts", problems);
   check_parameters(3 * experts * static_cast<double>(s.hidden) * static_cast<double>(s.inner), "num_experts", problems);
 }
 
@@ -75,25 +74,7 @@ OlmoeShape resolve(const OlmoeConfig& c, Problems& problems) {
 
 void OlmoeConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-class OlmoeBlock final : public nn::ResidualBlock {
- public:
-  OlmoeBlock(const OlmoeShape& shape, const LlamaRopes& ropes, std::int64_t layer)
-      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {}
-
-  void add_to(nn::Residual& x, Pass& pass) const override {
-    x += self_attn(input_layernorm(x), pass);
-    x += mlp(post_attention_layernorm(x), pass);
-  }
-
- private:
-  const OlmoeShape& s;
-  LlamaAttention& self_attn;
-  nn::RoutedMlp& mlp = child<nn::RoutedMlp>("mlp", s.experts);
-  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
-  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
-};
-
-class Olmoe final : public LlamaModel<OlmoeBlock, OlmoeShape> {
+class Olmoe final : public LlamaModel<PreNormBlock<OlmoeShape, nn::RoutedMlp>, OlmoeShape> {
  public:
   Olmoe(const OlmoeConfig& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
 

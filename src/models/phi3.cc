@@ -33,10 +33,6 @@ struct Phi3Config : LlamaConfig {
   void validate(Problems& problems) const;
 };
 
-struct Phi3Shape : LlamaShape {
-  double dropout = 0;
-};
-
 constexpr std::int64_t kOriginalPositions = 4096;
 
 // With today's names of rotary types, which they had others when the model came out, and the length that is meant where
@@ -52,14 +48,14 @@ LlamaConfig with_known_rope(const Phi3Config& c) {
   return made;
 }
 
-Phi3Shape resolve(const Phi3Config& c, Problems& problems) {
-  Phi3Shape s;
+LlamaShape resolve(const Phi3Config& c, Problems& problems) {
+  LlamaShape s;
   if (!resolve_base(with_known_rope(c), s, problems)) return s;
   refuse_rare_keys(c, /*lists_layers=*/false, problems);
   const bool known = s.rope.rope_type == nn::RopeType::standard || s.rope.rope_type == nn::RopeType::longrope;
   problems.require(known, "rope_parameters.rope_type", "expected default or longrope, as transformers has it for phi3");
   problems.require(!c.lm_head_bias, "lm_head_bias", "got true, expected false");
-  s.dropout = c.resid_pdrop;
+  s.residual_dropout = c.resid_pdrop;
   return s;
 }
 
@@ -67,7 +63,7 @@ void Phi3Config::validate(Problems& problems) const { resolve(*this, problems); 
 
 class Phi3Attention final : public Module {
  public:
-  Phi3Attention(const Phi3Shape& shape, const LlamaRopes& ropes, std::int64_t layer)
+  Phi3Attention(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer)
       : s(shape), attend_(shape, ropes, layer) {}
 
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
@@ -78,7 +74,7 @@ class Phi3Attention final : public Module {
   }
 
  private:
-  const Phi3Shape& s;
+  const LlamaShape& s;
   LayerAttention attend_;
   nn::Linear& qkv_proj = child<nn::Linear>("qkv_proj", s.hidden, (s.heads + 2 * s.kv_heads) * s.head_size,
                                            nn::Linear::Options{.std = s.std});
@@ -87,23 +83,23 @@ class Phi3Attention final : public Module {
 
 class Phi3Block final : public nn::ResidualBlock {
  public:
-  Phi3Block(const Phi3Shape& shape, const LlamaRopes& ropes, std::int64_t layer)
+  Phi3Block(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer)
       : s(shape), self_attn(child<Phi3Attention>("self_attn", s, ropes, layer)) {}
 
   void add_to(nn::Residual& x, Pass& pass) const override {
-    x += nn::dropout(self_attn(input_layernorm(x), pass), s.dropout, pass, "attention");
-    x += nn::dropout(mlp(post_attention_layernorm(x), pass), s.dropout, pass, "mlp");
+    x += nn::dropout(self_attn(input_layernorm(x), pass), s.residual_dropout, pass, "attention");
+    x += nn::dropout(mlp(post_attention_layernorm(x), pass), s.residual_dropout, pass, "mlp");
   }
 
  private:
-  const Phi3Shape& s;
+  const LlamaShape& s;
   Phi3Attention& self_attn;
   JoinedMlp& mlp = child<JoinedMlp>("mlp", s);
   nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
   nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
 };
 
-class Phi3 final : public LlamaModel<Phi3Block, Phi3Shape> {
+class Phi3 final : public LlamaModel<Phi3Block> {
  public:
   Phi3(const Phi3Config& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
 

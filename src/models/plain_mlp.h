@@ -36,7 +36,7 @@ class PlainMlp final : public Module {
 // Of models whose activation may be the square of relu, which config.json calls relu2.
 struct SquaringShape : LlamaShape {
   bool squares = false;
-  PlainMlp::Options mlp() const {
+  PlainMlp::Options mlp_options() const {
     return {
         .hidden = hidden, .inner = inner, .activation = activation, .squares = squares, .bias = mlp_bias, .std = std};
   }
