@@ -10,13 +10,17 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "ops/attention.h"
+#include "ops/backend.h"
+#include "ops/recording.h"
 #include "ops/skinny.h"
 #include "tensor/device.h"
 
@@ -100,6 +104,56 @@ void multiply(std::int64_t rows, std::int64_t in, std::int64_t out, double copie
   report("gated pair, " + shape, measured(2 * bytes, gated), copied);
 }
 
+// A layer of a model of 1B (Llama 3.2's shape).
+struct Layer {
+  static constexpr std::int64_t kHidden = 2048, kHeads = 32, kGroups = 8, kSize = 64, kInner = 8192, kRoom = 8192;
+  static ops::LinearWeight of(std::int64_t outs, std::int64_t in) { return {random({outs, in}) / 45}; }
+  at::Tensor norm = random({kHidden}), second_norm = random({kHidden});
+  ops::LinearWeight q = of(kHidden, kHidden), k = of(kGroups * kSize, kHidden), v = of(kGroups * kSize, kHidden),
+                    o = of(kHidden, kHidden), gate = of(kInner, kHidden), up = of(kInner, kHidden),
+                    down = of(kHidden, kInner);
+  at::Tensor k_cache = random({1, kGroups, kRoom, kSize}), v_cache = random({1, kGroups, kRoom, kSize});
+  double bytes() const {
+    return static_cast<double>(kHidden * (2 * kHidden + 2 * kGroups * kSize + 3 * kInner)) * sizeof(at::BFloat16);
+  }
+};
+
+// A token of one row through all layers, remembered, whose caches have room for so many entries and hold all but a few.
+void go_through(const std::vector<Layer>& layers, std::int64_t room, bool chained, double copied) {
+  ::setenv("HONE_CHAINS", chained ? "1" : "0", 1);
+  const at::Tensor table = random({8, Layer::kHidden}), first = at::zeros({1}, table.options().dtype(at::kLong));
+  const at::Tensor held = at::full({1}, room - 8, first.options());
+  const at::Tensor angles = at::randn({room, Layer::kSize / 2}, table.options().dtype(at::kFloat));
+  const ops::RopeTable rope{angles.cos(), angles.sin(), held};
+  const ops::Backend& gpu = *ops::backend_for({table});
+  at::Tensor made;
+  const auto step = [&] {
+    at::Tensor x = at::embedding(table, first), residual;
+    for (const Layer& layer : layers) {
+      const auto a = gpu.products.norm_skinny({x, residual, layer.norm, 1e-5}, {layer.q, layer.k, layer.v});
+      const auto heads = [&](std::size_t i, std::int64_t count) {
+        return a.products[i].view({1, count, Layer::kSize});
+      };
+      const ops::CacheRoom cache{layer.k_cache.narrow(2, 0, room), layer.v_cache.narrow(2, 0, room), true};
+      const at::Tensor y = gpu.attention.decode_new(
+          {heads(0, Layer::kHeads), heads(1, Layer::kGroups), heads(2, Layer::kGroups), rope}, cache, held, {0.125});
+      const at::Tensor b = gpu.products.skinny(y.view({1, -1}), {layer.o})[0];
+      const auto c = gpu.products.norm_skinny_gated({b, a.sum, layer.second_norm, 1e-5}, layer.gate, layer.up,
+                                                    ops::Activation::silu);
+      residual = c.sum, x = gpu.products.skinny(c.products[0], {layer.down})[0];
+    }
+    made = x;
+  };
+  step();
+  const std::unique_ptr<ops::Recording> recording = gpu.make_recording();
+  recording->record(step);
+  const double bytes = static_cast<double>(layers.size()) * layers[0].bytes();
+  const double rate = measured(bytes, [&] { return recording->replay(), made; });
+  report(fmt::format("{} layers, {} entries, {}: {:.1f} us each", layers.size(), room, chained ? "a chain" : "launches",
+                     bytes / rate / 1e3 / static_cast<double>(layers.size())),
+         rate, copied);
+}
+
 // A CPU's, in the sizes of models of 32 M and 0.5 B.
 void on_a_cpu() {
   const double read = read_rate();
@@ -121,6 +175,9 @@ int main() {
   const at::Tensor from = random({1 << 28}), to = at::empty_like(from);
   const double copied = measured(2.0 * static_cast<double>(from.nbytes()), [&] { return to.copy_(from); });
   report("copy", copied, copied);
+  const std::vector<Layer> layers(16);
+  for (const std::int64_t room : {128, 256, 4096})
+    for (const bool chained : {false, true}) go_through(layers, room, chained, copied);
   for (const std::int64_t length : {1024, 8192, 65536}) attend(1, 32, 8, length, copied);
   attend(1, 64, 8, 8192, copied);
   attend(32, 32, 8, 4096, copied);

@@ -120,16 +120,20 @@ function(hone_write_devices output)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/devices.cc.in" "${output}" @ONLY)
 endfunction()
 
-# hone_write_kernel_sources(<output>): the function of ops/cuda/sources.h, with the text of every file of
+# hone_write_kernel_sources(<output>): the functions of ops/cuda/sources.h, with the text of every file of
 # src/ops/cuda/kernels and src/optim/elements.
 function(hone_write_kernel_sources output)
   set(HONE_KERNEL_SOURCES "")
+  set(HONE_KERNEL_HEADERS "")
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels/*.cu"
        "${PROJECT_SOURCE_DIR}/src/ops/cuda/kernels/*.h" "${PROJECT_SOURCE_DIR}/src/optim/elements/*.h")
   foreach(source IN LISTS sources)
     string(REGEX REPLACE "^.*/(kernels/|optim/)" "" name "${source}")
     file(READ "${source}" text)
     string(APPEND HONE_KERNEL_SOURCES "  if (name == \"${name}\") return R\"KERNEL(${text})KERNEL\";\n")
+    if(name MATCHES "^[^/]+\\.h$")
+      string(APPEND HONE_KERNEL_HEADERS "\"${name}\", ")
+    endif()
     set_property(DIRECTORY "${PROJECT_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
   endforeach()
   configure_file("${PROJECT_SOURCE_DIR}/cmake/kernel_sources.cc.in" "${output}" @ONLY)

@@ -1,6 +1,8 @@
 // The kernels' sources one after another, for the type HONE_VALUE, and by their names; included once per type.
 #include "ops/cuda/kernels/attention_backward.cu"
 #include "ops/cuda/kernels/attention_slopes.cu"
+#include "ops/cuda/kernels/decode.h"
+//
 #include "ops/cuda/kernels/decode.cu"
 #include "ops/cuda/kernels/dropout.cu"
 #include "ops/cuda/kernels/embedding.cu"
@@ -18,6 +20,13 @@
 #include "ops/cuda/kernels/skinny.cu"
 #include "ops/cuda/kernels/store.cu"
 #include "ops/cuda/kernels/sums.cu"
+namespace chained {
+#include "ops/cuda/kernels/decode.h"
+//
+#include "ops/cuda/kernels/chain_steps.h"
+//
+#include "ops/cuda/kernels/chain.cu"
+}  // namespace chained
 namespace adam {
 #include "optim/elements/adam.h"
 //
@@ -38,6 +47,8 @@ static inline Kernels all_kernels() {
   return {
       {"attention_backward/attention_of_keys_128", callable(attention_of_keys_128)},
       {"attention_backward/attention_of_keys_64", callable(attention_of_keys_64)},
+      {"chain/chain_128", callable(chained::chain_128)},
+      {"chain/chain_64", callable(chained::chain_64)},
       {"attention_backward/attention_of_queries_128", callable(attention_of_queries_128)},
       {"attention_backward/attention_of_queries_64", callable(attention_of_queries_64)},
       {"attention_slopes/attention_of_slopes_128", callable(attention_of_slopes_128)},

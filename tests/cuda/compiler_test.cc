@@ -64,10 +64,17 @@ std::map<std::string, std::string> all_sources() {
   std::map<std::string, std::string> made;
   for (const auto& entry : fs::directory_iterator(kSources))
     if (entry.path().extension() == ".cu") made[entry.path().stem()] = text_of(entry.path());
-  EXPECT_EQ(made.size(), 20u);
+  EXPECT_EQ(made.size(), 21u);
   for (const auto& entry : fs::directory_iterator(fs::path(HONE_SOURCE_DIR) / "src" / "optim" / "elements"))
     made["update-" + entry.path().stem().string()] = with_element(text_of(entry.path()), made.at("update"));
   made.erase("update");
+  return made;
+}
+
+std::vector<Header> all_headers() {
+  std::vector<Header> made;
+  for (const auto& entry : fs::directory_iterator(kSources))
+    if (entry.path().extension() == ".h") made.push_back({entry.path().filename(), text_of(entry.path())});
   return made;
 }
 
@@ -77,9 +84,7 @@ std::map<std::string, std::string> all_sources() {
 TEST(CudaCompiler, CompilesEveryKernelForEveryTypeAndGpu) {
   NEED_NVRTC();
   const Compiler compiler(nvrtc());
-  std::vector<Header> headers;
-  for (const char* name : {"types.h", "cores.h", "squares.h", "decode_cores-inl.h"})
-    headers.push_back({name, text_of(kSources / name)});
+  const std::vector<Header> headers = all_headers();
   for (const auto& [name, source] : all_sources())
     for (const char* value : {"float", "double", "Bf16", "Half"})
       for (const int capability : {75, 80, 90, 100}) {

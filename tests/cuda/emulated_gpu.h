@@ -77,31 +77,60 @@ class Machine {
   static constexpr std::size_t kMostRoom = 226 << 10;  // less what kernels have in fixed places
 
   static Machine& now() { return *running(); }
+  ~Machine() {
+    show_now();
+    running() = before_;
+  }
 
   // Runs the kernel's thread for every place of the grid. early: it waits itself for what was launched before.
   static void launch(Place grid, int threads, std::size_t room_bytes, const std::function<void()>& kernel,
                      int threads_y = 1, bool early = false) {
-    if (room_bytes > kMostRoom) throw std::runtime_error("more room for a block than any GPU gives it");
-    if (threads < kLanes || threads % kLanes != 0 || threads * threads_y > 512)
-      throw std::runtime_error("a block of " + std::to_string(threads) + " threads; expected whole warps, 32 to 512");
-    if (grid.x == 0 || grid.y == 0 || grid.y > 65535) throw std::runtime_error("a grid that CUDA refuses");
+    begin_launch(grid, threads, room_bytes, threads_y);
     Machine machine(threads * threads_y, room_bytes, kernel);
     machine.is_early_ = early;
-    gridDim = grid;
-    blockDim = {static_cast<unsigned>(threads), static_cast<unsigned>(threads_y), 1};
     const std::size_t blocks = static_cast<std::size_t>(grid.x) * grid.y;
     for (std::size_t i = 0; i < blocks; ++i) {
       const std::size_t b = order != Order::backward ? i : blocks - 1 - i;
       blockIdx = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x), 0};
-      machine.run_block();
+      machine.begin_block();
+      machine.run();
     }
     if (early && !machine.has_waited_)  // who comes next would trust that all before it has ended
       throw std::runtime_error("a kernel is launched early and does not wait");
   }
 
+  // The same for blocks that are there at once and wait for one another: each goes on until nothing of it can.
+  static void launch_together(unsigned blocks, int threads, std::size_t room_bytes,
+                              const std::function<void()>& kernel) {
+    begin_launch({blocks, 1, 1}, threads, room_bytes, 1);
+    constexpr int kMostRounds = 20000;
+    struct Restored {
+      Machine* before = running();
+      ~Restored() { running() = before; }
+    } restored;
+    std::vector<std::unique_ptr<Machine>> machines;
+    for (unsigned b = 0; b < blocks; ++b) machines.emplace_back(new Machine(threads, room_bytes, kernel));
+    std::size_t ended = 0;
+    for (int round = 0; ended < blocks; ++round) {
+      if (round == kMostRounds) throw std::runtime_error("blocks wait for one another without end");
+      for (unsigned i = 0; i < blocks; ++i) {
+        const unsigned b = order != Order::backward ? i : blocks - 1 - i;
+        blockIdx = {b, 0, 0};
+        if (!machines[b]->has_ended_) ended += machines[b]->run_on() ? 1 : 0;
+      }
+    }
+  }
+
   void* room() { return room_.data(); }
 
   void wait_for_block() { stop(State::at_barrier); }
+  // For so many threads of the block.
+  void wait_for_some(int threads) {
+    threads_[current_].of_barrier = threads;
+    stop(State::at_some);
+  }
+  // Other blocks go on.
+  void wait_for_grid() { stop(State::at_grid); }
 
   // For what was launched before: when nothing of the block can go on without it, no sooner.
   void wait_for_before() {
@@ -170,6 +199,26 @@ class Machine {
     gate_at(at).arriving.push_back(std::exchange(self.asked, {}));
     if (order == Order::backward) let_arrive(gate_at(at));
   }
+  // Copies in bulk: an arrival that comes with so many bytes.
+  void expect_bytes(unsigned at, unsigned bytes) {
+    Gate& gate = gate_at(at);
+    if (gate.bytes > 0) throw std::runtime_error("a gate expects copies while others are on their way");
+    gate.bytes = bytes;
+    gate.arriving.emplace_back();
+  }
+  void copy_in_bulk(unsigned at, void* to, const void* from, unsigned bytes) {
+    Gate& gate = gate_at(at);
+    bytes_at(shared_address(to), 1), bytes_at(shared_address(to) + bytes - 1, 1);
+    if (bytes % 16 != 0 || bytes > gate.bytes) throw std::runtime_error("copies in bulk that are not expected");
+    check_access(from, 16), check_access(to, 16);
+    for (unsigned i = 0; i < bytes; i += 16) {
+      Copy copy{static_cast<char*>(to) + i, 16, {}};
+      std::memcpy(copy.what.data(), static_cast<const char*>(from) + i, 16);
+      gate.arriving.back().push_back(copy);
+    }
+    gate.bytes -= bytes;
+    if (order == Order::backward && gate.bytes == 0) let_arrive(gate);
+  }
   void pass(unsigned at, bool odd) {
     for (; is_closed(gate_at(at), odd); stop(State::at_gate)) threads_[current_].gate = {at, odd};
     threads_[current_].hides_passed |= gate_at(at).brings;
@@ -206,10 +255,11 @@ class Machine {
   [[noreturn]] void trap() { throw std::runtime_error("a kernel has trapped"); }
 
  private:
-  enum class State { ready, at_barrier, at_exchange, at_gate, at_wait, ended };
+  enum class State { ready, at_barrier, at_some, at_exchange, at_gate, at_wait, at_grid, ended };
   struct Gate {
     int expected = 0, missing = 0;
     bool odd = false, brings = false;
+    unsigned bytes = 0;  // expected, of copies that nobody has asked for yet
     std::vector<std::vector<Copy>> arriving{};
   };
   struct GateWanted {
@@ -226,7 +276,7 @@ class Machine {
     std::unique_ptr<char[]> stack{new char[kStack]};
     State state = State::ready;
     std::uint64_t value = 0, received = 0;
-    int kind = 0, lanes = 0;
+    int kind = 0, lanes = 0, of_barrier = 0;
     GateWanted gate;
     Given given{};
     std::vector<Copy> asked;
@@ -236,15 +286,20 @@ class Machine {
     std::deque<std::vector<std::function<void()>>> groups;
   };
 
+  static void begin_launch(Place grid, int threads, std::size_t room_bytes, int threads_y) {
+    if (room_bytes > kMostRoom) throw std::runtime_error("more room for a block than any GPU gives it");
+    if (threads < kLanes || threads % kLanes != 0 || threads * threads_y > 512)
+      throw std::runtime_error("a block of " + std::to_string(threads) + " threads; expected whole warps, 32 to 512");
+    if (grid.x == 0 || grid.y == 0 || grid.y > 65535) throw std::runtime_error("a grid that CUDA refuses");
+    gridDim = grid;
+    blockDim = {static_cast<unsigned>(threads), static_cast<unsigned>(threads_y), 1};
+  }
+
   Machine(int threads, std::size_t room_bytes, const std::function<void()>& kernel)
       : kernel_(kernel), threads_(static_cast<std::size_t>(threads)), room_bytes_(room_bytes),
         room_(room_bytes + kGuard), gathered_(static_cast<std::size_t>(threads) / kLanes) {
     before_ = running();
     running() = this;
-  }
-  ~Machine() {
-    show_now();
-    running() = before_;
   }
   Machine(const Machine&) = delete;
 
@@ -269,6 +324,7 @@ class Machine {
     gate.odd = !gate.odd;
   }
   static void let_arrive(Gate& gate) {
+    if (gate.bytes > 0) throw std::runtime_error("fewer bytes are copied than a gate expects");
     for (const std::vector<Copy>& copies : std::exchange(gate.arriving, {})) {
       for (const Copy& copy : copies) arrive(copy);
       gate.brings |= !copies.empty();
@@ -346,10 +402,43 @@ class Machine {
     if (failure_) std::rethrow_exception(failure_);
   }
 
-  void run_block() {
-    if (__start_emulated_shared)
-      std::memset(__start_emulated_shared, 0xff,
-                  static_cast<std::size_t>(__stop_emulated_shared - __start_emulated_shared));
+  // Those that wait for as many as there are.
+  bool pass_some() {
+    bool any = false;
+    std::map<int, int> waiting;
+    for (const Thread& thread : threads_)
+      if (thread.state == State::at_some) ++waiting[thread.of_barrier];
+    for (Thread& thread : threads_)
+      if (thread.state == State::at_some && waiting[thread.of_barrier] == thread.of_barrier)
+        thread.state = State::ready, any = true;
+    return any;
+  }
+
+  static std::size_t shared_bytes() {
+    return __start_emulated_shared ? static_cast<std::size_t>(__stop_emulated_shared - __start_emulated_shared) : 0;
+  }
+
+  // Of a block that others run beside: until nothing of it can go on; true: it has ended. What it shares in fixed
+  // places comes and goes with it.
+  bool run_on() {
+    Machine* const before = std::exchange(running(), this);
+    if (!has_begun_)
+      begin_block();
+    else if (shared_bytes() > 0)
+      std::memcpy(__start_emulated_shared, shared_.data(), shared_.size());
+    has_begun_ = true;
+    for (Thread& thread : threads_)
+      if (thread.state == State::at_grid) thread.state = State::ready;
+    run();
+    if (shared_bytes() > 0) shared_.assign(__start_emulated_shared, __stop_emulated_shared);
+    running() = before;
+    has_ended_ = true;
+    for (const Thread& thread : threads_) has_ended_ = has_ended_ && thread.state == State::ended;
+    return has_ended_;
+  }
+
+  void begin_block() {
+    if (shared_bytes() > 0) std::memset(__start_emulated_shared, 0xff, shared_bytes());
     std::memset(room_.data(), 0xff, room_.size());
     for (Thread& thread : threads_) {
       getcontext(&thread.context);
@@ -362,6 +451,10 @@ class Machine {
       thread.hides = thread.hides_passed = false, thread.asked_of_cores.clear(), thread.groups.clear();
     }
     gates_.clear();
+  }
+
+  // Until all threads have ended, or some wait for other blocks and the others for them.
+  void run() {
     const std::size_t warps = threads_.size() / kLanes;
     show_before();
     do {
@@ -369,7 +462,7 @@ class Machine {
       while (more) {
         more = false;
         for (std::size_t i = 0; i < warps; ++i) more |= run_warp(order != Order::backward ? i : warps - 1 - i);
-        if (!more) more = open_gates() || end_what_is_before();
+        if (!more) more = pass_some() || open_gates() || end_what_is_before();
       }
     } while (pass_barrier());
     check_now();
@@ -390,7 +483,7 @@ class Machine {
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
         at_exchange += threads_[first + lane].state == State::at_exchange;
         const State state = threads_[first + lane].state;
-        at_gate += state == State::at_gate || state == State::at_wait;
+        at_gate += state == State::at_gate || state == State::at_wait || state == State::at_grid;
       }
       if (at_exchange == 0 || (at_gate > 0 && at_exchange + at_gate == kLanes)) return false;
       if (at_exchange < kLanes) throw std::runtime_error("not all threads of a warp come to an exchange");
@@ -411,12 +504,15 @@ class Machine {
     }
   }
 
-  // False: all threads have ended.
+  // False: all threads have ended, or wait for other blocks.
   bool pass_barrier() {
     std::size_t waiting = 0;
+    for (const Thread& thread : threads_)
+      if (thread.state == State::at_grid) return false;
     for (const Thread& thread : threads_) {
       waiting += thread.state == State::at_barrier;
       if (thread.state == State::at_gate) throw std::runtime_error("threads wait at a gate that nobody opens");
+      if (thread.state == State::at_some) throw std::runtime_error("threads wait for others that do not come");
     }
     if (waiting == 0) return false;
     if (waiting < threads_.size()) throw std::runtime_error("threads have ended while others wait at a barrier");
@@ -440,6 +536,8 @@ class Machine {
   std::size_t current_ = 0;
   std::exception_ptr failure_;
   bool is_early_ = false, is_shown_before_ = false, has_waited_ = false;
+  bool has_begun_ = false, has_ended_ = false;
+  std::vector<char> shared_;  // of a block that others run beside, while they do
   Machine* before_ = nullptr;
 };
 
@@ -468,116 +566,6 @@ inline unsigned __ballot_sync(unsigned, bool is) {
   return made;
 }
 
-// Tensor cores, as PTX describes them: ldmatrix.x4 (turned: .trans), movmatrix, mma.m16n8k16, cp.async.
-inline int own_lane() { return static_cast<int>(threadIdx.x) % Machine::kLanes; }
-
-inline void load_matrices(unsigned (&to)[4], const void* row, bool turned) {
-  check_access(row, 16);
-  const Machine::OfWarp rows = Machine::now().gather({{reinterpret_cast<std::uint64_t>(row)}});
-  const auto value = [&](int matrix, int r, int c) {
-    std::uint16_t bits = 0;
-    const auto* at = reinterpret_cast<const char*>(rows[static_cast<std::size_t>(8 * matrix + r)].at[0]);
-    std::memcpy(&bits, at + 2 * c, sizeof bits);
-    return static_cast<unsigned>(bits);
-  };
-  const int line = own_lane() / 4, pair = own_lane() % 4 * 2;
-  for (int m = 0; m < 4; ++m)
-    to[m] = turned ? value(m, pair, line) | value(m, pair + 1, line) << 16
-                   : value(m, line, pair) | value(m, line, pair + 1) << 16;
-}
-
-// movmatrix.m8n8.trans.
-inline unsigned move_matrix(unsigned word) {
-  const Machine::OfWarp all = Machine::now().gather({{word}});
-  const auto line = static_cast<unsigned>(own_lane()) / 4, pair = static_cast<unsigned>(own_lane()) % 4 * 2;
-  const auto value = [&](unsigned row) {
-    return static_cast<unsigned>(all[4 * row + line / 2].at[0] >> (16 * (line % 2)) & 0xffff);
-  };
-  return value(pair) | value(pair + 1) << 16;
-}
-
-template <class Widen>
-void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, Widen&& widen) {
-  const auto both = [](unsigned low, unsigned high) { return low | static_cast<std::uint64_t>(high) << 32; };
-  const Machine::OfWarp all = Machine::now().gather({{both(a[0], a[1]), both(a[2], a[3]), both(b0, b1)}});
-  // Of a lane's word w, its register r, half of it.
-  const auto value = [&](int lane, int w, int r, int half) {
-    const std::uint64_t word = all[static_cast<std::size_t>(lane)].at[w];
-    return widen(static_cast<unsigned short>(word >> (32 * r + 16 * half)));
-  };
-  const int group = own_lane() / 4, pair = own_lane() % 4 * 2;
-  for (int i = 0; i < 4; ++i) {
-    const int below = i / 2, column = pair + i % 2;  // row group, or group + 8
-    for (int k = 0; k < 16; ++k) {
-      const int holder = k % 8 / 2, later = k / 8;
-      c[i] += value(4 * group + holder, later, below, k % 2) * value(4 * column + holder, 2, later, k % 2);
-    }
-  }
-}
-
-// wgmma.m64nNk16 of matrices in the block's room, whose rows of 128 bytes are swizzled (layout 1 of a descriptor): a
-// row holds a line's depths, or, turned, 64 lines of a depth.
-struct InRoom {
-  std::uint64_t descriptor;
-  bool turned;
-};
-inline unsigned address_in_room(const InRoom& x, unsigned line, unsigned depth) {
-  const auto bytes = [&](int from) { return static_cast<unsigned>(x.descriptor >> from & 0x3fff) * 16; };
-  const unsigned leading = bytes(16), stride = bytes(32);
-  const unsigned from_begin = x.turned ? line / 64 * leading + line % 64 * 2 + depth / 8 * stride + depth % 8 * 128
-                                       : line / 8 * stride + line % 8 * 128 + depth * 2;
-  const unsigned place = bytes(0) + from_begin;
-  return place ^ (place >> 7 & 7) << 4;
-}
-// A thread's first row and column of a product; its sums are as in mma's.
-struct OwnSums {
-  unsigned row, pair;
-};
-inline OwnSums own_sums() {
-  const auto lane = static_cast<unsigned>(own_lane());
-  return {threadIdx.x / Machine::kLanes % 4 * 16 + lane / 4, lane % 4 * 2};
-}
-inline void check_matrix(const InRoom& x) {
-  if (x.descriptor >> 62 != 1 || (x.descriptor >> 49 & 7) != 0) throw std::runtime_error("a matrix in another order");
-}
-template <class Widen, int kSums>
-void group_multiply(float (&c)[kSums], InRoom left, InRoom right, bool add, Widen widen) {
-  check_matrix(left), check_matrix(right);
-  Machine::now().read_later([&c, left, right, add, widen, own = own_sums()] {
-    const auto value = [&](const InRoom& x, unsigned line, unsigned depth) {
-      return widen(Machine::now().value_at(address_in_room(x, line, depth)));
-    };
-    for (unsigned i = 0; i < kSums; ++i) {
-      float sum = add ? c[i] : 0;
-      for (unsigned depth = 0; depth < 16; ++depth)
-        sum += value(left, own.row + i / 2 % 2 * 8, depth) * value(right, i / 4 * 8 + own.pair + i % 2, depth);
-      c[i] = sum;
-    }
-  });
-}
-// The left factor in the registers of a warp's threads, as mma's.
-template <class Widen, int kSums>
-void group_multiply_held(float (&c)[kSums], const unsigned (&a)[4], InRoom right, bool add, Widen widen) {
-  check_matrix(right);
-  const auto both = [](unsigned low, unsigned high) { return low | static_cast<std::uint64_t>(high) << 32; };
-  const Machine::Given own{{both(a[0], a[1]), both(a[2], a[3])}};
-  Machine::now().read_later([&c, &a, own, all = Machine::now().gather(own), both, right, add, widen, of = own_sums(),
-                             group = static_cast<unsigned>(own_lane()) / 4] {
-    if (both(a[0], a[1]) != own.at[0] || both(a[2], a[3]) != own.at[1])
-      throw std::runtime_error("registers that the hardware reads have been written");
-    const auto left = [&](unsigned below, unsigned depth) {
-      const std::uint64_t word = all[4 * group + depth % 8 / 2].at[depth / 8];
-      return widen(static_cast<unsigned short>(word >> (32 * below + 16 * (depth % 2))));
-    };
-    for (unsigned i = 0; i < kSums; ++i) {
-      if (!add) c[i] = 0;
-      for (unsigned depth = 0; depth < 16; ++depth)
-        c[i] += left(i / 2 % 2, depth) *
-                widen(Machine::now().value_at(address_in_room(right, i / 4 * 8 + of.pair + i % 2, depth)));
-    }
-  });
-}
-
 inline void copy_in_time(void* to, const void* from, bool there, std::size_t bytes = 16) {
   check_access(to, bytes);
   check_access(from, bytes);
@@ -590,3 +578,5 @@ inline float float_of_half(std::uint16_t bits) { return c10::detail::fp16_ieee_t
 inline std::uint16_t half_of_float(float x) { return c10::detail::fp16_ieee_from_fp32_value(x); }
 
 }  // namespace emulated
+
+#include "cuda/emulated_cores.h"

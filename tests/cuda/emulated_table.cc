@@ -5,6 +5,7 @@
 #define HONE_WITHOUT_CUDNN
 #include "ops/cuda/attention.cc"
 #include "ops/cuda/attention_backward.cc"
+#include "ops/cuda/chain.cc"
 #include "ops/cuda/decode.cc"
 #include "ops/cuda/elementwise.cc"
 #include "ops/cuda/float8.cc"
@@ -26,6 +27,42 @@ namespace emulated_table {
 namespace {
 
 std::int64_t launches = 0;
+
+// A launch that waits for the others of its chain.
+struct Captured {
+  Launched launch;
+  at::ScalarType type;
+};
+std::vector<Captured>* captured = nullptr;
+Captured captured_of(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
+                     std::span<const Argument> arguments) {
+  Captured made{{kernel.source, kernel.name, grid.x, grid.y, {}}, like.scalar_type()};
+  for (const Argument& each : arguments) {
+    const std::size_t unit = each.bytes % 8 == 0 ? 8 : 4;  // those of steps have words and what is twice as long
+    const std::size_t offset = (made.launch.arguments.size() + unit - 1) / unit * unit;
+    made.launch.arguments.resize(offset + each.bytes);
+    std::memcpy(made.launch.arguments.data() + offset, each.at, each.bytes);
+  }
+  if (!can_be_step(made.launch)) throw std::runtime_error(std::string(kernel.name) + ": cannot be a step of a chain");
+  return made;
+}
+
+// Keeps what was allocated while it lives: a chain's memory is used after its tensors are gone.
+class Keeping final : public c10::Allocator {
+ public:
+  Keeping() : before_(c10::GetAllocator(at::kCPU)) { c10::SetAllocator(at::kCPU, this, 1); }
+  ~Keeping() override { give_back(); }
+  void give_back() { c10::SetAllocator(at::kCPU, before_, 1); }
+  c10::DataPtr allocate(std::size_t bytes) override {
+    kept_.push_back(before_->allocate(bytes));
+    return {kept_.back().get(), at::kCPU};
+  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+
+ private:
+  c10::Allocator* before_;
+  std::vector<c10::DataPtr> kept_;
+};
 
 constexpr std::int64_t kMostRoomBefore = 98 << 10;  // of GPUs of 8.6
 
@@ -65,6 +102,7 @@ void launch_with(const Kernel& kernel, const at::Tensor& like, const Grid& grid,
     sizes.push_back(each.bytes);
   }
   if (sizes != called.sizes) throw std::runtime_error(name + ": got arguments of other sizes than it takes");
+  if (captured) return captured->push_back(captured_of(kernel, like, grid, arguments));
   if (emulated_capability() < 90 && grid.shared_bytes > kMostRoomBefore)
     throw std::runtime_error(name + ": more room for a block than such a GPU gives it");
   ++launches;
@@ -106,6 +144,39 @@ AttentionGradients emulated_attention_backward(const at::Tensor& dy_NHK, const A
 }
 
 Backend::Products emulated_products() { return emulated_table::products(); }
+
+EmulatedChain emulated_chain(const std::function<std::vector<at::Tensor>()>& work, int launches,
+                             const std::function<void(int)>& before_launch) {
+  namespace table = emulated_table;
+  table::Keeping keeping;
+  std::vector<table::Captured> all;
+  table::captured = &all;
+  const std::vector<at::Tensor> given = work();
+  table::captured = nullptr;
+  keeping.give_back();
+  const auto blocks = static_cast<unsigned>(emulated_multiprocessors());
+  std::vector<table::Launched> launched;
+  for (const table::Captured& each : all) launched.push_back(each.launch);
+  std::optional<table::Chain> chain = table::chain_of(launched, {blocks, emulated::Machine::kMostRoom});
+  if (!chain || chain->count != static_cast<int>(all.size())) throw std::runtime_error("launches that are no chain");
+  const at::Tensor words = at::full({2 * chain->words}, -1, at::kShort), parts = at::zeros({chain->parts}, at::kLong),
+                   turns = at::full({blocks}, 6, at::kInt);
+  const void* steps = chain->steps.data();
+  void *of_words = words.data_ptr(), *of_parts = parts.data_ptr(), *of_turns = turns.data_ptr();
+  long long apart = chain->words;
+  const emulated::Callable& called = table::kernels_for(all[0].type).at(std::string("chain/") + chain->kernel.name);
+  for (int i = 0; i < launches; ++i) {
+    before_launch(i);
+    emulated::Machine::launch_together(blocks, chain->grid.threads, static_cast<std::size_t>(chain->grid.shared_bytes),
+                                       [&] {
+                                         called.call({&steps, &chain->step_count, &of_words, &apart, &of_parts,
+                                                      &of_turns, &chain->depth, &chain->kept_values});
+                                       });
+  }
+  EmulatedChain made{{}, chain->step_count, chain->depth};
+  for (const at::Tensor& each : given) made.results.push_back(each.defined() ? each.clone() : each);
+  return made;
+}
 
 int& emulated_capability() {
   static int capability = 0;

@@ -178,6 +178,77 @@ TEST(EmulatedGpu, ReportsGatesThatAreWrittenOverOrMadeTwice) {
   EXPECT_EQ(said(1, true), "a gate has been written over");
 }
 
+// What blocks that run together complain of, or nothing.
+std::string together(unsigned blocks, const std::function<void()>& kernel, std::size_t room = 0) {
+  std::string said;
+  for (const Order each : {Order::forward, Order::backward, Order::turns}) {
+    order = each;
+    try {
+      Machine::launch_together(blocks, 64, room, kernel);
+    } catch (const std::runtime_error& error) {
+      said = error.what();
+    }
+  }
+  order = Order::forward;
+  return said;
+}
+
+TEST(EmulatedGpu, BlocksThatRunTogetherWaitForOneAnother) {
+  std::vector<int> given(4);
+  const auto pass_on = [&](bool last_begins) {
+    return together(4, [&] {
+      __shared__ int own;
+      if (threadIdx.x == 0) own = static_cast<int>(blockIdx.x);
+      __syncthreads();
+      if (threadIdx.x != 33) return;
+      const auto at = static_cast<std::size_t>(own);
+      if (own > 0 || !last_begins)
+        while (given[(at + 3) % 4] == 0) Machine::now().wait_for_grid();
+      given[at] = own + 1;  // what the block shares is its own, though others ran meanwhile
+    });
+  };
+  EXPECT_EQ(pass_on(true), "");
+  EXPECT_EQ(given, (std::vector<int>{1, 2, 3, 4}));
+  given.assign(4, 0);
+  EXPECT_EQ(pass_on(false), "blocks wait for one another without end");
+}
+
+TEST(EmulatedGpu, SomeWarpsWaitForOneAnother) {
+  const auto said = [](int threads) {
+    return complaint(
+        [=] {
+          if (threadIdx.x < 32) Machine::now().wait_for_some(threads);
+        },
+        64, 0);
+  };
+  EXPECT_EQ(said(32), "");
+  EXPECT_EQ(said(64), "threads wait for others that do not come");
+}
+
+TEST(EmulatedGpu, CopiesInBulkAreThoseThatWereExpected) {
+  alignas(16) static char from[64] = {7};
+  const auto said = [](unsigned expected, unsigned copied, bool passes) {
+    char got = 0;
+    const auto kernel = [&] {
+      HONE_SHARED_ROOM(std::uint64_t, room);
+      if (threadIdx.x != 0) return;
+      const unsigned gate = Machine::now().shared_address(room);
+      Machine::now().make_gate(gate, 1);
+      Machine::now().expect_bytes(gate, expected);
+      Machine::now().copy_in_bulk(gate, room + 2, from, copied);
+      if (passes) Machine::now().pass(gate, false);
+      got = reinterpret_cast<char*>(room + 2)[0];
+    };
+    const std::string complained = complaint(kernel, 32, 16 + 64);
+    return complained.empty() && passes && got != 7 ? std::string("not there") : complained;
+  };
+  EXPECT_EQ(said(32, 32, true), "");
+  EXPECT_EQ(said(32, 32, false), "");
+  EXPECT_EQ(said(32, 16, true), "fewer bytes are copied than a gate expects");
+  EXPECT_EQ(said(16, 32, true), "copies in bulk that are not expected");
+  EXPECT_EQ(said(24, 24, true), "copies in bulk that are not expected");
+}
+
 // Memory of two numbers, of which the second one has been made since.
 struct TwoNumbers final : EarlyMemory {
   TwoNumbers() { early_memory = this; }

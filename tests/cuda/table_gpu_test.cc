@@ -481,8 +481,9 @@ TEST_P(GpuTable, RemembersAgain) {
   expect(0);
 }
 
-// What a token goes through, remembered: its launches begin early, with the bits of the same op by op. From the token's
-// look-up on, what its rows hold is settled.
+// What a token goes through, remembered: its launches begin early or are one (ops/cuda/chain.h), with the bits of the
+// same op by op. From the token's look-up on, what its rows hold is settled. What is LibTorch's ends a chain: there are
+// two of them.
 TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
   constexpr std::int64_t kHidden = 2048, kHeads = 8, kGroups = 2, kInner = 4096, kLayers = 3;
   const ops::Backend& gpu = table();
@@ -500,7 +501,8 @@ TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
     const at::Tensor k_before = k_cache.clone(), v_before = v_cache.clone(), x = given.clone();
     const auto step_of = [&](bool settled) {
       at::Tensor in = at::embedding(x, first), residual;
-      for (std::int64_t i = 0; i < kLayers; ++i) {
+      for (std::int64_t i = 0; i < 2 * kLayers; ++i) {
+        if (i == kLayers) in = in.neg();
         const auto a = gpu.products.norm_skinny({in, residual, norm, 1e-5}, {q, k, v});
         const ops::NewTokens tokens{a.products[0].view({1, kHeads, size}), a.products[1].view({1, kGroups, size}),
                                     a.products[2].view({1, kGroups, size}), rope};
@@ -517,14 +519,18 @@ TEST_P(GpuTable, RemembersLayersOfATokenToTheBit) {
     begin();
     for (int i = 0; i < 3; ++i) step_of(/*settled=*/false), devices::synchronize(device_);
     const std::vector<at::Tensor> expected{x.clone(), k_cache.clone(), v_cache.clone()};
-    const auto recording = gpu.make_recording();
-    recording->record(step);
-    for (int again = 0; again < 3; ++again) {
-      begin();
-      recording->replay(), recording->replay(), recording->replay();
-      EXPECT_TRUE(x.equal(expected[0])) << size << ": other bits";
-      EXPECT_TRUE(k_cache.equal(expected[1]) && v_cache.equal(expected[2])) << size << ": other entries";
+    for (const char* chains : {"0", "1"}) {
+      ::setenv("HONE_CHAINS", chains, 1);
+      const auto recording = gpu.make_recording();
+      recording->record(step);
+      for (int again = 0; again < 3; ++again) {
+        begin();
+        recording->replay(), recording->replay(), recording->replay();
+        EXPECT_TRUE(x.equal(expected[0])) << size << ", chains: " << chains << ": other bits";
+        EXPECT_TRUE(k_cache.equal(expected[1]) && v_cache.equal(expected[2])) << size << ", " << chains << ": entries";
+      }
     }
+    ::unsetenv("HONE_CHAINS");
   }
 }
 

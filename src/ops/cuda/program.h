@@ -10,8 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <tuple>
+
+#include "ops/cuda/sources.h"
 
 namespace hone::ops::cuda_table {
 
@@ -22,12 +23,6 @@ struct Grid {
   int threads = 32, threads_y = 1;
   std::int64_t shared_bytes = 0;
   bool early = false;
-};
-
-// Of kernels/<source>.cu; the names live as long as the program.
-struct Kernel {
-  const char *source, *name;
-  std::string_view element = {};  // the file of src/optim/elements whose text stands before the source; "": none does
 };
 
 // A parameter's value, as the kernel's own type has it.

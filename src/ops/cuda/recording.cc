@@ -7,9 +7,13 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "ops/cuda/chaining.h"
 #include "ops/cuda/table.h"
 
 namespace hone::ops::cuda_table {
@@ -19,6 +23,12 @@ void let_wait(const c10::cuda::CUDAStream& stream, const c10::cuda::CUDAStream& 
   c10::Event reached(c10::DeviceType::CUDA);
   reached.record(for_this.unwrap());
   reached.block(stream.unwrap());
+}
+
+// Until chains have been measured in the program, who wants them says so.
+bool chains_are_wanted() {
+  const char* said = std::getenv("HONE_CHAINS");
+  return said && std::string_view(said) == "1";
 }
 
 // Memory that graphs use in turns. LibTorch gives it up with the last graph that has it, and refuses it to a later one,
@@ -50,17 +60,21 @@ class Graph final : public Recording {
   void record(const std::function<void()>& work) override {
     forget();
     c10::cuda::CUDACachingAllocator::emptyCache();
-    auto graph = std::make_unique<at::cuda::CUDAGraph>();
+    auto graph = std::make_unique<at::cuda::CUDAGraph>(/*keep_graph=*/true);
     const c10::cuda::CUDAStream now = c10::cuda::getCurrentCUDAStream();
     // Of one device always the same one: what libraries keep for each stream is not made again.
     static const c10::cuda::CUDAStream aside = c10::cuda::getStreamFromPool();
     let_wait(aside, now);
+    std::vector<at::Tensor> chained;
     {
       const c10::cuda::CUDAStreamGuard guard(aside);
       remember(*graph, work);
+      if (chains_are_wanted()) chained = chain_launches(graph->raw_cuda_graph());
+      graph->instantiate();
     }
     let_wait(now, aside);
     graph_ = std::move(graph);
+    chained_ = std::move(chained);
     pool_->add_graph();
   }
 
@@ -84,11 +98,13 @@ class Graph final : public Recording {
   void forget() {
     if (!graph_) return;
     graph_.reset();
+    chained_.clear();
     pool_->remove_graph();
   }
 
   std::shared_ptr<Pool> pool_;
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
+  std::vector<at::Tensor> chained_;  // what its chains read and write
 };
 
 }  // namespace

@@ -84,6 +84,45 @@ HONE_DEVICE void arrive_with_copies(unsigned gate) { emulated::Machine::now().ar
 HONE_DEVICE void pass(unsigned gate, int odd) { emulated::Machine::now().pass(gate, odd != 0); }
 #endif
 
+// Copies in bulk, by one thread: of a gate made for one arrival, which opens when so many bytes have come. Whole 16
+// bytes, from and to multiples of these.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+HONE_DEVICE void expect_bytes(unsigned gate, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(gate), "r"(bytes) : "memory");
+}
+HONE_DEVICE void copy_in_bulk(unsigned gate, void* to, const void* from, unsigned bytes) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(to)),
+               "l"(from), "r"(bytes), "r"(gate)
+               : "memory");
+}
+// Gates that this thread has made, for copies in bulk to find them.
+HONE_DEVICE void show_gates() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+#elif defined(__CUDA_ARCH__)
+HONE_DEVICE void expect_bytes(unsigned, unsigned) {}
+HONE_DEVICE void copy_in_bulk(unsigned, void*, const void*, unsigned) {}
+HONE_DEVICE void show_gates() {}
+#else
+HONE_DEVICE void expect_bytes(unsigned gate, unsigned bytes) { emulated::Machine::now().expect_bytes(gate, bytes); }
+HONE_DEVICE void copy_in_bulk(unsigned gate, void* to, const void* from, unsigned bytes) {
+  emulated::Machine::now().copy_in_bulk(gate, to, from, bytes);
+}
+HONE_DEVICE void show_gates() {}
+#endif
+
+// A barrier for so many threads of a block, whole warps.
+#if defined(__CUDA_ARCH__)
+template <int kThreads>
+HONE_DEVICE void wait_for_some() {
+  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+}
+#else
+template <int kThreads>
+HONE_DEVICE void wait_for_some() {
+  emulated::Machine::now().wait_for_some(kThreads);
+}
+#endif
+
 // Registers of each thread of this group of four warps from here on: given back by one group, taken by others.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 template <int kCount>

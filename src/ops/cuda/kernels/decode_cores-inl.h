@@ -139,23 +139,44 @@ HONE_DEVICE Int first_of_warp(const Decoding& a) {
   return a.begin + static_cast<int>(threadIdx.x) / kWarp * kTileEntries;
 }
 
-// Of the warp's tiles, of which the first one is there.
 template <int kSize>
-HONE_DEVICE void attend_by_cores(const Decoding& a, CoreTile<kSize>& tile, CoreSums<kSize>& made) {
+HONE_DEVICE constexpr int tiles_apart() {
+  return CoreBlock<kSize>::kWarps * kTileEntries;
+}
+
+template <int kSize>
+HONE_DEVICE void load_queries(const Decoding& a, CoreQueries<kSize>& q) {
   const CoreLane lane = core_lane();
-  CoreQueries<kSize> q;
   HONE_UNROLL for (int row = 0; row < 2; ++row)
     HONE_UNROLL for (int c = 0; c < kSize / 32; ++c) {
       const int head = lane.group + 8 * row, pack = 4 * c + lane.place;
       q.at[row][c] = words_of(a.q + head * a.size, pack, head < a.heads && pack < a.size / 8);
     }
+}
+template <int kSize>
+HONE_DEVICE CoreSums<kSize> no_sums() {
+  CoreSums<kSize> made = {};
+  made.largest[0] = made.largest[1] = -infinity(Wide());
+  return made;
+}
+// A tile of older entries, and the newest one, if it is of it.
+template <int kSize>
+HONE_DEVICE void add_tile(const Decoding& a, const CoreQueries<kSize>& q, CoreTile<kSize>& tile, Int first,
+                          CoreSums<kSize>& made) {
+  float scores[2][4];
+  add_newest(tile, a, first);
+  score_tile(a, q, tile, first, scores);
+  weigh(made, scores);
+  add_values(made, tile, scores);
+}
+// Of the warp's tiles, of which the first one is there.
+template <int kSize>
+HONE_DEVICE void attend_by_cores(const Decoding& a, CoreTile<kSize>& tile, CoreSums<kSize>& made) {
+  CoreQueries<kSize> q;
+  load_queries(a, q);
   for (Int first = first_of_warp(a); first < a.end;) {
-    float scores[2][4];
-    add_newest(tile, a, first);
-    score_tile(a, q, tile, first, scores);
-    weigh(made, scores);
-    add_values(made, tile, scores);
-    first += CoreBlock<kSize>::kWarps * kTileEntries;
+    add_tile(a, q, tile, first, made);
+    first += tiles_apart<kSize>();
     if (first < a.end) load_tile(tile, a, first);
   }
 }
@@ -167,15 +188,15 @@ HONE_DEVICE int place_of_column(int column) {
   return (2 * j + pair % 2) * 4 + pair / 2;
 }
 
+// What warps have added up, [heads, kWarps] and of each head and warp kApart values.
 template <int kSize>
-HONE_DEVICE void decode_by_cores(const Decoding& a, CoreTile<kSize>& tile, const Results& to) {
+struct CoreRoom {
+  static constexpr int kApart = kSize + 1;  // from one warp's values of a head to the next one's
+  Wide *largest, *sum, *y;
+};
+template <int kSize>
+HONE_DEVICE void keep_sums(const Decoding& a, CoreSums<kSize>& made, const CoreRoom<kSize>& room) {
   constexpr int kWarps = CoreBlock<kSize>::kWarps;
-  constexpr int kApart = kSize + 1;  // from one warp's values of a head to the next one's
-  __shared__ Wide largest[kTileHeads * kWarps], sum[kTileHeads * kWarps];
-  HONE_SHARED_ROOM(Wide, y);  // [a.heads, kWarps, kApart]
-  CoreSums<kSize> made = {};
-  made.largest[0] = made.largest[1] = -infinity(Wide());
-  attend_by_cores(a, tile, made);
   const CoreLane lane = core_lane();
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   HONE_UNROLL for (int row = 0; row < 2; ++row) {
@@ -183,27 +204,44 @@ HONE_DEVICE void decode_by_cores(const Decoding& a, CoreTile<kSize>& tile, const
       made.sum[row] += __shfl_xor_sync(kAllLanes, made.sum[row], away);
     const int head = lane.group + 8 * row, place = head * kWarps + warp;
     if (head >= a.heads) continue;
-    if (lane.place == 0) largest[place] = made.largest[row], sum[place] = made.sum[row];
+    if (lane.place == 0) room.largest[place] = made.largest[row], room.sum[place] = made.sum[row];
     HONE_UNROLL for (int j = 0; j < kSize / 8; ++j)
       HONE_UNROLL for (int c = 0; c < 2; ++c) {
         const int column = j / 8 * 64 + (2 * lane.place + c) * 8 + j % 8;
-        if (column < a.size) y[place * kApart + place_of_column(column)] = made.y[j][2 * row + c];
+        if (column < a.size) room.y[place * room.kApart + place_of_column(column)] = made.y[j][2 * row + c];
       }
   }
-  __syncthreads();
-  for (int head = warp; head < a.heads; head += kWarps) {
+}
+// write(head, column, what all warps give) by so many warps.
+template <int kSize, class Write>
+HONE_DEVICE void join_warps(const Decoding& a, const CoreRoom<kSize>& room, int warps, Write&& write) {
+  constexpr int kWarps = CoreBlock<kSize>::kWarps;
+  for (int head = static_cast<int>(threadIdx.x) / kWarp; head < a.heads; head += warps) {
     const int first = head * kWarps;
-    const Parts of_warps = {largest + first, sum + first, y + first * kApart, kWarps, kApart};
+    const Parts of_warps = {room.largest + first, room.sum + first, room.y + first * room.kApart, kWarps, room.kApart};
     HONE_UNROLL for (int i = 0; i < kSize / kWarp; ++i) {
       const int column = i * kWarp + static_cast<int>(threadIdx.x) % kWarp;
-      if (column >= a.size) continue;
-      const OneValue all = join<kWarps>(of_warps, place_of_column(column));
-      if (to.y) {
-        to.y[head * a.size + column] = value_of(all, sink_of(to.sinks, head));
-        continue;
-      }
-      to.parts[head * to.apart * a.size + column] = all.y;
-      if (column == 0) to.largest[head * to.apart] = all.largest, to.sum[head * to.apart] = all.sum;
+      if (column < a.size) write(head, column, join<kWarps>(of_warps, place_of_column(column)));
     }
   }
+}
+
+template <int kSize>
+HONE_DEVICE void decode_by_cores(const Decoding& a, CoreTile<kSize>& tile, const Results& to) {
+  constexpr int kWarps = CoreBlock<kSize>::kWarps;
+  __shared__ Wide largest[kTileHeads * kWarps], sum[kTileHeads * kWarps];
+  HONE_SHARED_ROOM(Wide, y);
+  const CoreRoom<kSize> room = {largest, sum, y};
+  CoreSums<kSize> made = no_sums<kSize>();
+  attend_by_cores(a, tile, made);
+  keep_sums(a, made, room);
+  __syncthreads();
+  join_warps(a, room, kWarps, [&](int head, int column, const OneValue& all) {
+    if (to.y) {
+      to.y[head * a.size + column] = value_of(all, sink_of(to.sinks, head));
+      return;
+    }
+    to.parts[head * to.apart * a.size + column] = all.y;
+    if (column == 0) to.largest[head * to.apart] = all.largest, to.sum[head * to.apart] = all.sum;
+  });
 }
