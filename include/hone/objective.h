@@ -45,6 +45,14 @@ struct StepContext {
   std::function<std::string(std::int64_t record)> record_name = {};  // TrainingData::record_name
 };
 
+// How a model beside the one that is trained follows it: after each `every` steps its weights are 1 - share times
+// themselves and share times those of the model.
+struct Following {
+  std::int64_t every = 1;
+  double share = 1;
+  std::string option = {};  // that asks for it
+};
+
 // What an objective needs besides the model.
 struct Needs {
   // Of preference records the documents of a group (Doc::group) are in one micro-batch, in one row, whatever the
@@ -77,6 +85,9 @@ struct Needs {
   std::string compares_answers = {};  // what needs something to compare them with, in every record; "": nothing does
   // prepare() deals a rank's micro-batches out to so many groups, and gives each of these so many times.
   std::int64_t updates = 1, iterations = 1;
+  // Of these roles the models are made like the one that is trained, and follow it. Not below adapters, nor where ranks
+  // have shares of the model (parallel.fsdp).
+  std::map<std::string, Following> following = {};
 };
 
 // Plug-in (src/objectives).

@@ -100,12 +100,21 @@ void add_choices(const std::vector<OptionInfo>& rows, const std::string& prefix,
   }
 }
 
-// A Choice: {type: name, options...}, or the plain name.
-Node choice_schema(const OptionInfo& row, OnResume on_resume) {
+Node schema_of(const std::string& title, const std::vector<OptionInfo>& rows, OnResume on_resume,
+               const std::set<std::string>& above);
+
+// A Choice: {type: name, options...}, or the plain name. Within a choice of the same kind, as a schedule in a schedule,
+// there are those only that have no such choice themselves.
+Node choice_schema(const OptionInfo& row, OnResume on_resume, const std::set<std::string>& above) {
   std::vector<Node> forms, names;
   const Catalogue* catalogue = find_catalogue(row.catalogue);
+  std::set<std::string> here = above;
+  const bool within = !here.insert(row.catalogue).second;
   for (const std::string& name : row.choices) {
-    Node form = json_schema("", catalogue->options(name)->describe(), on_resume);
+    const std::vector<OptionInfo> rows = catalogue->options(name)->describe();
+    const auto is_same = [&](const OptionInfo& option) { return option.catalogue == row.catalogue; };
+    if (within && std::any_of(rows.begin(), rows.end(), is_same)) continue;
+    Node form = schema_of("", rows, on_resume, here);
     Node type = Node::map();
     type.at_or_add("const") = Node::scalar(name, true);
     form.at_or_add("properties").at_or_add("type") = type;
@@ -118,6 +127,36 @@ Node choice_schema(const OptionInfo& row, OnResume on_resume) {
   Node node = Node::map();
   node.at_or_add("anyOf") = Node::list(std::move(forms));
   return node;
+}
+
+Node schema_of(const std::string& title, const std::vector<OptionInfo>& rows, OnResume on_resume,
+               const std::set<std::string>& above) {
+  Node schema = Node::map();
+  if (!title.empty()) {
+    set(schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    set(schema, "title", title);
+  }
+  set(schema, "type", "object");
+  schema.at_or_add("properties") = Node::map();
+  for (const OptionInfo& row : rows) {
+    if (row.path.find("[]") != std::string::npos || row.path.find('<') != std::string::npos) continue;
+    Node* at = &schema;
+    const std::vector<std::string> parts = split(row.path, '.');
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (i + 1 == parts.size() && !row.formerly.empty()) {
+        Node& old = at->at_or_add("properties").at_or_add(row.formerly);
+        old = option_schema(row);
+        old.at_or_add("deprecated") = Node::scalar("true");
+      }
+      at = &at->at_or_add("properties").at_or_add(parts[i]);
+    }
+    const OnResume rule = row.on_resume.value_or(on_resume);
+    const bool list = row.type.starts_with("list");
+    *at = row.catalogue.empty() ? option_schema(row) : list ? type_schema(row.type) : choice_schema(row, rule, above);
+    set(*at, "description", row.help);
+    if (row.type != "section") set(*at, "x-on-resume", std::string(name_of(rule)));
+  }
+  return schema;
 }
 
 }  // namespace
@@ -188,32 +227,7 @@ std::string reference_page(const std::string& title, const std::vector<OptionInf
 }
 
 Node json_schema(const std::string& title, const std::vector<OptionInfo>& rows, OnResume on_resume) {
-  Node schema = Node::map();
-  if (!title.empty()) {
-    set(schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
-    set(schema, "title", title);
-  }
-  set(schema, "type", "object");
-  schema.at_or_add("properties") = Node::map();
-  for (const OptionInfo& row : rows) {
-    if (row.path.find("[]") != std::string::npos || row.path.find('<') != std::string::npos) continue;
-    Node* at = &schema;
-    const std::vector<std::string> parts = split(row.path, '.');
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (i + 1 == parts.size() && !row.formerly.empty()) {
-        Node& old = at->at_or_add("properties").at_or_add(row.formerly);
-        old = option_schema(row);
-        old.at_or_add("deprecated") = Node::scalar("true");
-      }
-      at = &at->at_or_add("properties").at_or_add(parts[i]);
-    }
-    const OnResume rule = row.on_resume.value_or(on_resume);
-    const bool list = row.type.starts_with("list");
-    *at = row.catalogue.empty() ? option_schema(row) : list ? type_schema(row.type) : choice_schema(row, rule);
-    set(*at, "description", row.help);
-    if (row.type != "section") set(*at, "x-on-resume", std::string(name_of(rule)));
-  }
-  return schema;
+  return schema_of(title, rows, on_resume, {});
 }
 
 }  // namespace hone::config

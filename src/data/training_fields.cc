@@ -31,7 +31,6 @@ constexpr std::string_view kPair = "convert the records to prompt and completion
                            kByLoss = "chooses what is learnt, for all records";
 
 constexpr const char* kChoices[] = {"weight", "train", "training", "trainable", "loss", "loss_weight"};
-constexpr const char* kDetail = "train_detail";  // Axolotl's choice of parts of a message
 
 // 1, 0; nullopt: it is neither.
 std::optional<int> choice_of(const json& value) {
@@ -61,6 +60,12 @@ int take_choice(json& message, const std::string& place) {
     said_by = name;
   }
   return choice;
+}
+
+// A list of parts that are learnt, and none in it: as in Axolotl nothing of the message is.
+bool has_no_part(const json& message) {
+  const auto parts = message.find("train_detail");
+  return parts != message.end() && parts->is_array() && parts->empty();
 }
 
 }  // namespace
@@ -161,13 +166,8 @@ std::vector<int> take_choices(json& messages, const std::string& place) {
   std::vector<int> choices;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const std::string where = fmt::format("{}: message {}", place, i + 1);
-    choices.push_back(take_choice(messages[i], where));
-    const auto detail = messages[i].find(kDetail);
-    if (detail == messages[i].end()) continue;
-    if (!is_blank(*detail))
-      throw Error(ErrorKind::data, where + ": train_detail: parts of a message cannot be chosen")
-          .hint("train: true or false of a whole message, or input_ids with labels");
-    messages[i].erase(detail);
+    const int choice = take_choice(messages[i], where);
+    choices.push_back(choice < 0 && has_no_part(messages[i]) ? 0 : choice);
   }
   const bool said = std::any_of(choices.begin(), choices.end(), [](int one) { return one >= 0; });
   return said ? choices : std::vector<int>();

@@ -36,8 +36,8 @@ std::string contradiction(const std::string& name, const nlohmann::ordered_json&
 bool goes_with_ids(const std::string& name);
 
 // Takes `weight`, `train`, `training`, `trainable`, `loss` and `loss_weight` out of the messages: 1, the message is to
-// be learnt; 0, it is not; -1, it does not say. Empty: none of them says anything. Throws Error(data) that begins with
-// `place` for other values and for what contradicts itself.
+// be learnt; 0, it is not; -1, it does not say. A `train_detail` without parts, which stays, is a 0, too. Empty: none
+// of them says anything. Throws Error(data) that begins with `place` for other values and for what contradicts itself.
 std::vector<int> take_choices(nlohmann::ordered_json& messages, const std::string& place);
 
 }  // namespace hone::data

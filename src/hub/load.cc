@@ -73,7 +73,7 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
   if (weight.init().kind == Init::Kind::ones) return at::ones(weight.shape(), fp32);
   if (weight.init().kind == Init::Kind::zeros) return at::zeros(weight.shape(), fp32);
   if (const Init& init = weight.init(); init.kind == Init::Kind::ramp)
-    return at::linspace(init.first, init.last, weight.numel(), fp32);
+    return at::linspace(init.first, init.last, weight.numel(), fp32).view(weight.shape());
   const Random random(seed, "init/" + name);
   Tensor made = at::empty(weight.shape(), fp32);
   const std::span<float> data = host::mutable_values<float>(made);

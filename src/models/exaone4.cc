@@ -57,7 +57,7 @@ LlamaShape resolve(const Exaone4Config& c, Problems& problems) {
 
 void Exaone4Config::validate(Problems& problems) const { resolve(*this, problems); }
 
-class Exaone4 final : public DecodingLlama<PostNormBlock> {
+class Exaone4 final : public DecodingLlama<PostNormBlock<>> {
  public:
   Exaone4(const Exaone4Config& config, const HeadRequest& head)
       : DecodingLlama(shape_of(config, head)), config_(config) {}

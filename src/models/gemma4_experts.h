@@ -1,14 +1,12 @@
 // Gemma 4's routed experts, which stand beside the MLP of a layer, and the router that chooses them.
 //
-// Letters in tensor names: N tokens, D hidden, I inner, E experts, K experts of a token.
+// Letters in tensor names: N tokens, D hidden, E experts, K experts of a token.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <cstdint>
-#include <vector>
-
+#include "models/expert_stacks.h"
 #include "models/gemma4_config.h"
 #include "nn/experts.h"
 #include "ops/experts.h"
@@ -44,31 +42,6 @@ class Gemma4Router final : public Module {
   Weight& per_expert_scale = parameter("per_expert_scale", {s.experts}, {.kind = Init::Kind::ones});
 };
 
-// As files have them: of all experts one weight of gate and up, and one of down.
-class Gemma4Stacks final : public Module {
- public:
-  explicit Gemma4Stacks(const Gemma4Shape& shape) : s(shape) {
-    for (Weight* weight : {&gate_up, &down}) {
-      weight->set_use(WeightUse::stack);
-      weight->set_share_of_tokens(static_cast<double>(s.experts_per_token) / static_cast<double>(s.experts));
-    }
-  }
-
-  std::vector<ops::GatedMlpWeights> each() const {
-    const auto gate_up_ID = gate_up.use().view({2 * s.experts, s.expert_inner, s.hidden}).unbind();
-    const auto down_DI = down.use().unbind();
-    std::vector<ops::GatedMlpWeights> all;
-    for (std::size_t e = 0; e < down_DI.size(); ++e)
-      all.push_back({{gate_up_ID[2 * e]}, {gate_up_ID[2 * e + 1]}, {down_DI[e]}});
-    return all;
-  }
-
- private:
-  const Gemma4Shape& s;
-  Weight& gate_up = parameter("gate_up_proj", {s.experts, 2 * s.expert_inner, s.hidden}, {.std = s.std});
-  Weight& down = parameter("down_proj", {s.experts, s.hidden, s.expert_inner}, {.std = s.std});
-};
-
 // A child without a name: its weights are the layer's.
 class Gemma4Experts final : public Module {
  public:
@@ -91,7 +64,11 @@ class Gemma4Experts final : public Module {
 
   const Gemma4Shape& s;
   Gemma4Router& router = child<Gemma4Router>("router", s);
-  Gemma4Stacks& experts = child<Gemma4Stacks>("experts", s);
+  ExpertStacks& experts = child<ExpertStacks>("experts", ExpertStacks::Options{.hidden = s.hidden,
+                                                                               .inner = s.expert_inner,
+                                                                               .experts = s.experts,
+                                                                               .per_token = s.experts_per_token,
+                                                                               .std = s.std});
   nn::RmsNorm& post_feedforward_layernorm_1 = norm("post_feedforward_layernorm_1");
   nn::RmsNorm& post_feedforward_layernorm_2 = norm("post_feedforward_layernorm_2");
   nn::RmsNorm& pre_feedforward_layernorm_2 = norm("pre_feedforward_layernorm_2");

@@ -16,9 +16,9 @@ class GroupedMlp final : public Module {
  public:
   GroupedMlp(const GroupedShape& s, std::int64_t layer) {
     if (s.experts.sparse[static_cast<std::size_t>(layer)])
-      routed_ = &child<nn::RoutedMlp>("", s.experts.options(s));
+      routed_ = &child<nn::RoutedMlp>("", s.experts.options(s, layer));
     else
-      plain_ = &child<nn::GatedMlp>("", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, /*bias=*/false, s.std});
+      plain_ = &child<nn::GatedMlp>("", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
   }
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
     return routed_ ? (*routed_)(x_1ND, pass) : (*plain_)(x_1ND, pass);
@@ -38,7 +38,7 @@ class GroupedModel : public LlamaModel<PreNormBlock<S, GroupedMlp, A>, S> {
   using Base::Base;
 
   Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
-    if (pass.training) nn::balance(pass, Base::s.experts.per_token, /*coefficient=*/0);
+    if (pass.training) nn::balance(pass, Base::s.experts.per_token, Base::s.experts.balance);
     return Base::finish(x_1ND, pass);
   }
   bool shares_prefixes() const override { return false; }  // what is counted of experts is of each document's tokens

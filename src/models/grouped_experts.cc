@@ -13,21 +13,26 @@
 namespace hone::models {
 namespace {
 
-// What transformers takes for keys that are absent. per_token, groups 0: nothing.
+// What transformers takes for keys that are absent. experts, per_token, shared, groups 0: nothing.
 struct GroupedDefaults {
   std::int64_t experts, per_token, inner, shared, groups, chosen_groups, dense;
   double scale;
+  bool normalise = true;
 };
 
 GroupedDefaults grouped_defaults(const std::string& type) {
-  if (type == "deepseek_v2") return {64, 0, 1407, 2, 0, 0, 0, 1};
+  if (type == "deepseek_v2") return {64, 0, 1407, 2, 0, 0, 0, 1, false};
   if (type == "deepseek_v3") return {256, 8, 2048, 1, 8, 4, 3, 2.5};
   if (type == "glm4_moe") return {128, 8, 1408, 1, 1, 1, 1, 1};
+  if (type == "dots1") return {0, 0, 1408, 0, 1, 1, 0, 1, false};
   return {64, 4, 1536, 1, 1, 1, 1, 1.8};  // glm4_moe_lite
 }
 
 bool by_softmax(const GroupedConfig& c) { return c.model_type == "deepseek_v2"; }
+bool is_dots(const GroupedConfig& c) { return c.model_type == "dots1"; }
 bool has_layer_types(const GroupedConfig& c) { return c.model_type == "glm4_moe_lite"; }
+// Whether files may have layers that guess further tokens, unless they say otherwise.
+bool guesses(const GroupedConfig& c) { return !by_softmax(c) && !is_dots(c); }
 
 void read_sparse(const GroupedConfig& c, std::int64_t dense, const LlamaShape& llama, GroupedExperts& e,
                  Problems& problems) {
@@ -51,7 +56,9 @@ void check_fixed(const GroupedConfig& c, Problems& problems) {
     problems.require(!given || std::find(known.begin(), known.end(), *given) != known.end(), key,
                      fmt::format("got \"{}\", expected {}", given.value_or(""), join(known, " or ")));
   };
-  one_of("scoring_func", c.scoring_func, {by_softmax(c) ? "softmax" : "sigmoid"});
+  std::vector<std::string> scores{by_softmax(c) ? "softmax" : "sigmoid"};
+  if (is_dots(c)) scores.emplace_back("noaux_tc");  // so its published files call it
+  one_of("scoring_func", c.scoring_func, scores);
   if (by_softmax(c))
     one_of("topk_method", c.topk_method, {"greedy", "group_limited_greedy"});
   else
@@ -96,7 +103,7 @@ ops::GroupedRule rule_of(const GroupedConfig& c, const GroupedDefaults& absent, 
                          Problems& problems) {
   ops::GroupedRule rule{.per_token = per_token, .scale = c.routed_scaling_factor.value_or(absent.scale)};
   if (!by_softmax(c)) rule.score = ops::GroupedRule::Score::sigmoid, rule.best_of_group = 2;
-  rule.normalise = !by_softmax(c) && c.norm_topk_prob.value_or(true);
+  rule.normalise = !by_softmax(c) && c.norm_topk_prob.value_or(absent.normalise);
   if (by_softmax(c) && c.topk_method.value_or("greedy") == "greedy") return rule;  // groups have no effect
   problems.require(absent.groups > 0 || (c.n_group && c.topk_group), "n_group",
                    "missing; topk_method group_limited_greedy needs n_group and topk_group");
@@ -111,17 +118,21 @@ GroupedExperts read_grouped_experts(const GroupedConfig& c, const LlamaShape& ll
   const GroupedDefaults absent = grouped_defaults(c.model_type);
   GroupedExperts e;
   check_fixed(c, problems);
-  e.count = c.n_routed_experts.value_or(absent.experts);
-  problems.require(absent.per_token > 0 || c.num_experts_per_tok, "num_experts_per_tok",
-                   "missing; " + c.model_type + " has no default for it");
-  e.per_token = c.num_experts_per_tok.value_or(std::max<std::int64_t>(1, absent.per_token));
+  const auto needed = [&](const char* key, const std::optional<std::int64_t>& given, std::int64_t otherwise) {
+    problems.require(otherwise > 0 || given, key, "missing; " + c.model_type + " has no default for it");
+    return given.value_or(std::max<std::int64_t>(1, otherwise));
+  };
+  const std::size_t before = problems.size();
+  e.count = needed("n_routed_experts", c.n_routed_experts, absent.experts);
+  e.per_token = needed("num_experts_per_tok", c.num_experts_per_tok, absent.per_token);
   e.inner = c.moe_intermediate_size.value_or(absent.inner);
-  e.shared = c.n_shared_experts.value_or(absent.shared);
+  e.shared = needed("n_shared_experts", c.n_shared_experts, absent.shared);
   read_sparse(c, c.first_k_dense_replace.value_or(absent.dense), llama, e, problems);
   e.router = {.rule = rule_of(c, absent, e.per_token, problems),
               .corrected = !by_softmax(c),
               .correction_rate = c.router_bias_update_rate};
-  e.guessing = c.num_nextn_predict_layers.value_or(by_softmax(c) ? 0 : 1);
+  e.guessing = c.num_nextn_predict_layers.value_or(guesses(c) ? 1 : 0);
+  if (problems.size() > before) return e;  // of a number that is missing nothing else can be said
   check_groups(e, problems);
   check_count(e, llama, problems);
   return e;
@@ -142,7 +153,7 @@ void write_grouped_experts(const GroupedConfig& c, const GroupedExperts& e, conf
   };
   groups("n_group", c.n_group, absent.groups), groups("topk_group", c.topk_group, absent.chosen_groups);
   if (by_softmax(c)) put("topk_method", c.topk_method.value_or("greedy"));
-  put("norm_topk_prob", c.norm_topk_prob.value_or(!by_softmax(c)));
+  put("norm_topk_prob", c.norm_topk_prob.value_or(absent.normalise));
   node.at_or_add("routed_scaling_factor") = nn::hf_float(e.router.rule.scale);
   if (has_layer_types(c)) {
     std::vector<std::string> types;
@@ -151,7 +162,7 @@ void write_grouped_experts(const GroupedConfig& c, const GroupedExperts& e, conf
   } else {
     put("first_k_dense_replace", c.first_k_dense_replace.value_or(absent.dense));
   }
-  if (c.num_nextn_predict_layers || !(by_softmax(c) || has_layer_types(c)))
+  if (c.num_nextn_predict_layers || (guesses(c) && !has_layer_types(c)))
     put("num_nextn_predict_layers", c.num_nextn_predict_layers.value_or(1));
   put("output_router_logits", c.output_router_logits);
   // What others read: vLLM chooses the scores by them.

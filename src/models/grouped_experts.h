@@ -33,29 +33,34 @@ struct GroupedConfig : LlamaConfig {
         std::tuple{
             field(
                 "n_routed_experts", &C::n_routed_experts,
-                "Experts of a layer; default 64 in deepseek_v2 and glm4_moe_lite, 256 in deepseek_v3, 128 in glm4_moe.",
+                "Experts of a layer; default 64 in deepseek_v2 and glm4_moe_lite, 256 in deepseek_v3, 128 in glm4_moe; "
+                "dots1 has none.",
                 count),
             field("num_experts_per_tok", &C::num_experts_per_tok,
-                  "Experts that a token goes to; default 8, 4 in glm4_moe_lite; deepseek_v2 has none.", count),
+                  "Experts that a token goes to; default 8, 4 in glm4_moe_lite; deepseek_v2 and dots1 have none.",
+                  count),
             field("moe_intermediate_size", &C::moe_intermediate_size, "Width inside an expert.", size),
             field(
                 "n_shared_experts", &C::n_shared_experts,
-                "How many times as wide as an expert the MLP is that every token goes to; default 1, 2 in deepseek_v2.",
+                "How many times as wide as an expert the MLP is that every token goes to; default 1, 2 in deepseek_v2; "
+                "dots1 has none.",
                 count),
             field("n_group", &C::n_group, "Groups that experts lie in.", count),
             field("topk_group", &C::topk_group, "Groups that a token's experts are chosen from.", count),
             field("topk_method", &C::topk_method,
                   "deepseek_v2: greedy, or group_limited_greedy; the others know noaux_tc alone."),
-            field("scoring_func", &C::scoring_func, "softmax in deepseek_v2, sigmoid in the others."),
+            field("scoring_func", &C::scoring_func,
+                  "softmax in deepseek_v2, sigmoid in the others (dots1's files call it noaux_tc)."),
             field("norm_topk_prob", &C::norm_topk_prob,
-                  "Make the weights of a token's experts sum to 1; default true. No effect in deepseek_v2."),
+                  "Make the weights of a token's experts sum to 1; default true, false in dots1. No effect in "
+                  "deepseek_v2."),
             field("routed_scaling_factor", &C::routed_scaling_factor,
                   "What these weights are multiplied by; default 1, 2.5 in deepseek_v3, 1.8 in glm4_moe_lite.",
                   config::Range{.low = 1e-9, .high = 1e9}),
             field(
                 "first_k_dense_replace", &C::first_k_dense_replace,
-                "Layers that have an MLP instead, from the first one on; default 0 in deepseek_v2, 3 in deepseek_v3, 1 "
-                "in glm4_moe.",
+                "Layers that have an MLP instead, from the first one on; default 0 in deepseek_v2 and dots1, 3 in "
+                "deepseek_v3, 1 in glm4_moe.",
                 at_least(0)),
             field("moe_layer_freq", &C::moe_layer_freq, "Must be 1: all other layers have experts."),
             field("mlp_layer_types", &C::mlp_layer_types,
@@ -81,18 +86,27 @@ struct GroupedExperts {
   std::vector<bool> sparse;  // per layer
   std::int64_t guessing = 0;  // layers of a folder behind the last one
   nn::GroupedRouter::Options router;
+  std::vector<std::int64_t> per_token_of;  // each layer, where they differ; empty: they do not
+  double balance = 0;                      // coefficient of the balancing loss; 0: none
+  bool shared_bias = false;
+  const char *router_name = "gate", *shared_name = "shared_experts";
 
-  nn::RoutedMlp::Options options(const LlamaShape& s) const {
-    return {.hidden = s.hidden,
-            .inner = inner,
-            .experts = count,
-            .per_token = per_token,
-            .shared_inner = shared * inner,
-            .shared = "shared_experts",
-            .shared_is_gated = false,
-            .by_groups = router,
-            .activation = s.activation,
-            .std = s.std};
+  nn::RoutedMlp::Options options(const LlamaShape& s, std::int64_t layer) const {
+    nn::RoutedMlp::Options made{.hidden = s.hidden,
+                                .inner = inner,
+                                .experts = count,
+                                .per_token = per_token,
+                                .shared_inner = shared * inner,
+                                .shared = shared_name,
+                                .shared_is_gated = false,
+                                .shared_bias = shared_bias,
+                                .by_groups = router,
+                                .router = router_name,
+                                .activation = s.activation,
+                                .std = s.std};
+    if (!per_token_of.empty()) made.per_token = per_token_of[static_cast<std::size_t>(layer)];
+    made.by_groups->rule.per_token = made.per_token;
+    return made;
   }
 };
 

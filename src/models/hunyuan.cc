@@ -1,9 +1,13 @@
-// Hunyuan (Tencent, 2025), without experts: Llama whose queries and keys are normed once they are rotated, by angles
-// whose base a fixed factor may have stretched.
-#include <cmath>
+// Hunyuan (Tencent, 2025): Llama whose queries and keys are normed once they are rotated, by angles whose base a fixed
+// factor may have stretched; without experts, or with routed ones beside a shared one.
+#include <fmt/format.h>
 
-#include "hone/config_read.h"
+#include <algorithm>
+
 #include "hone/registry.h"
+#include "models/check_parameters.h"
+#include "models/grouped_block.h"
+#include "models/hunyuan_config.h"
 #include "models/llama_stack.h"
 
 namespace hone::models {
@@ -11,90 +15,15 @@ namespace {
 
 using config::Node;
 
-struct HunyuanConfig : LlamaConfig {
-  using Base = LlamaConfig;
-  std::optional<std::int64_t> eod_token_id, attention_head_dim, org_vocab_size, cla_share_factor, class_num;
-  std::optional<std::string> norm_type, pool_type;
-  std::optional<bool> use_qk_norm;
-  bool use_rotary_pos_emb = true, use_cla = false, add_classification_head = false;
-  std::optional<bool> position_embedding_xdrope, skip_cls_token;
-  std::optional<std::vector<std::int64_t>> dense_list;
-  std::optional<std::int64_t> text_start_id, text_end_id, im_start_id, im_end_id, im_newline_id, mask_init_id, pad_id;
-
-  static constexpr auto fields() {
-    using C = HunyuanConfig;
-    constexpr const char *nothing = "Has no effect, in transformers as here.", *only_true = "Only true.",
-                         *only_false = "Only false.";
-    return std::tuple_cat(
-        LlamaConfig::fields(),
-        std::tuple{field("eod_token_id", &C::eod_token_id, "Last token of a document; kept for others. Default 3."),
-                   field("attention_head_dim", &C::attention_head_dim, nothing),
-                   field("org_vocab_size", &C::org_vocab_size, nothing),
-                   field("cla_share_factor", &C::cla_share_factor, nothing),
-                   field("class_num", &C::class_num, nothing),
-                   field("norm_type", &C::norm_type, nothing),
-                   field("pool_type", &C::pool_type, nothing),
-                   field("use_qk_norm", &C::use_qk_norm, only_true),
-                   field("use_rotary_pos_emb", &C::use_rotary_pos_emb, only_true),
-                   field("use_cla", &C::use_cla, only_false),
-                   field("add_classification_head", &C::add_classification_head, only_false),
-                   field("position_embedding_xdrope", &C::position_embedding_xdrope, nothing),
-                   field("skip_cls_token", &C::skip_cls_token, nothing),
-                   field("dense_list", &C::dense_list, nothing),
-                   field("text_start_id", &C::text_start_id, nothing),
-                   field("text_end_id", &C::text_end_id, nothing),
-                   field("im_start_id", &C::im_start_id, nothing),
-                   field("im_end_id", &C::im_end_id, nothing),
-                   field("im_newline_id", &C::im_newline_id, nothing),
-                   field("mask_init_id", &C::mask_init_id, nothing), field("pad_id", &C::pad_id, nothing)});
-  }
+struct HunyuanConfig : HunyuanKeys {
+  using Base = HunyuanKeys;
+  static constexpr auto fields() { return HunyuanKeys::fields(); }
   void validate(Problems& problems) const;
 };
 
-constexpr const char* kAlpha = "alpha";
-
-std::string type_of(const Node& rope) {
-  for (const char* key : {"rope_type", "type"})
-    if (const Node* type = rope.find(key); type && type->kind() == Node::Kind::scalar) return type->text();
-  return "default";
-}
-
-// The section of rotary parameters that holds, if it is one that stretches the base; null: it is none.
-Node* stretched_section(LlamaConfig& c) {
-  Node& node = has_rope_scaling(c) ? c.rope_scaling.node : c.rope_parameters.node;
-  const Node* alpha = node.is_map() ? node.find(kAlpha) : nullptr;
-  return alpha && !alpha->is_null() && type_of(node) == "dynamic" ? &node : nullptr;
-}
-
-// By how much the base of the angles is multiplied (NTK-aware scaling with a factor of its own); such a section is made
-// one of plain rotation, for its other keys mean nothing then.
-double take_stretch(LlamaConfig& c, Problems& problems) {
-  Node* section = stretched_section(c);
-  if (!section) return 1;
-  double alpha = 1;
-  const std::string path = has_rope_scaling(c) ? "rope_scaling." : "rope_parameters.";
-  config::Values<double>::read(*section->find(kAlpha), alpha, {problems, path + kAlpha, {.low = 1e-6, .high = 1e9}});
-  problems.require(section->find("factor"), path + "factor", "missing; rope_type dynamic needs it");
-  std::erase_if(section->entries(), [](const Node::Entry& entry) { return entry.first != "rope_theta"; });
-  section->at_or_add("rope_type") = Node::scalar("default", /*quoted=*/true);
-  return alpha;
-}
-
-LlamaShape resolve(const HunyuanConfig& given, Problems& problems) {
-  LlamaConfig c = given;
+LlamaShape resolve(const HunyuanConfig& c, Problems& problems) {
   LlamaShape s;
-  const std::size_t before = problems.size();
-  const double alpha = take_stretch(c, problems);
-  if (problems.size() > before || !resolve_base(c, s, problems)) return s;
-  refuse_rare_keys(given, /*lists_layers=*/false, problems);
-  problems.require(given.use_qk_norm.value_or(true), "use_qk_norm", "got false, expected true, as transformers has it");
-  problems.require(given.use_rotary_pos_emb, "use_rotary_pos_emb", "got false, expected true, as transformers has it");
-  problems.require(!given.use_cla, "use_cla", "got true, expected false, as transformers has it");
-  problems.require(!given.add_classification_head, "add_classification_head", "got true, expected false");
-  s.q_norm = "query_layernorm", s.k_norm = "key_layernorm";
-  const auto size = static_cast<double>(s.head_size);
-  problems.require(alpha == 1 || s.head_size > 2, "head_dim", "got 2, expected more for a stretched rotation");
-  s.rope.rope_theta *= std::pow(alpha, size / (size - 2));
+  resolve_hunyuan(c, s, problems);
   return s;
 }
 
@@ -105,37 +34,141 @@ class Hunyuan final : public LlamaStack {
   Hunyuan(const HunyuanConfig& config, const HeadRequest& head) : LlamaStack(shape_of(config, head)), config_(config) {}
 
   Node hf_config() const override {
-    Node node = to_hf_config(config_, s, dtype());
-    LlamaConfig given = config_;
-    if (const Node* section = stretched_section(given)) node.at_or_add("rope_parameters") = as_written(*section);
-    node.at_or_add("pretraining_tp") = config::Values<std::int64_t>::write(config_.pretraining_tp.value_or(1));
-    // What others read: vLLM makes no norms without it.
-    if (config_.use_qk_norm) node.at_or_add("use_qk_norm") = config::Values<bool>::write(true);
-    if (config_.attention_head_dim)
-      node.at_or_add("attention_head_dim") = config::Values<std::int64_t>::write(*config_.attention_head_dim);
-    node.at_or_add("eod_token_id") = config::Values<std::int64_t>::write(config_.eod_token_id.value_or(3));
+    Node node = hunyuan_config(config_, s, dtype());
     sort_keys(node);
     return node;
   }
 
  private:
-  // With what transformers adds; numbers but for what counts tokens are floats there.
-  Node as_written(const Node& section) const {
-    Node rope = section;
-    std::erase_if(rope.entries(), [](const Node::Entry& entry) { return entry.first == "type"; });
-    rope.at_or_add("rope_type") = Node::scalar("dynamic", /*quoted=*/true);
-    if (!rope.find("rope_theta")) rope.at_or_add("rope_theta") = nn::hf_float(config_.rope_theta.value_or(10000));
-    sort_keys(rope);
-    return rope;
+  HunyuanConfig config_;
+};
+
+struct HunyuanMoeConfig : HunyuanKeys {
+  using Base = HunyuanKeys;
+  std::int64_t num_experts = 1;
+  config::Open moe_topk{Node::scalar("1")}, num_shared_expert, moe_intermediate_size;
+  std::optional<std::int64_t> sep_token_id, moe_layer_num_skipped, num_media_embeds;
+  std::optional<bool> norm_topk_prob, use_mixed_mlp_moe, use_mla, group_limited_greedy, moe_drop_tokens,
+      moe_random_routing_dropped_token;
+  std::optional<double> routed_scaling_factor;
+  bool output_router_logits = false;
+
+  static constexpr auto fields() {
+    using C = HunyuanMoeConfig;
+    constexpr config::Range count{.low = 1, .high = 65536};
+    constexpr const char *nothing = "Has no effect, in transformers as here.", *only_true = "Only true.",
+                         *only_false = "Only false.";
+    return std::tuple_cat(
+        HunyuanKeys::fields(),
+        std::tuple{field("num_experts", &C::num_experts, "Experts of a layer.", count),
+                   field("moe_topk", &C::moe_topk, "Experts that a token goes to, of all layers or a list; default 1."),
+                   field("num_shared_expert", &C::num_shared_expert,
+                         "Only 1, of all layers or a list: an MLP that every token goes to."),
+                   field("moe_intermediate_size", &C::moe_intermediate_size,
+                         "intermediate_size, of all layers or a list: transformers reads that alone."),
+                   field("norm_topk_prob", &C::norm_topk_prob, only_true),
+                   field("use_mixed_mlp_moe", &C::use_mixed_mlp_moe, only_true),
+                   field("routed_scaling_factor", &C::routed_scaling_factor, "Only 1."),
+                   field("moe_layer_num_skipped", &C::moe_layer_num_skipped, "Only 0: all layers have experts."),
+                   field("use_mla", &C::use_mla, only_false),
+                   field("group_limited_greedy", &C::group_limited_greedy, only_false),
+                   field("moe_drop_tokens", &C::moe_drop_tokens, "No effect: no token is dropped."),
+                   field("moe_random_routing_dropped_token", &C::moe_random_routing_dropped_token, nothing),
+                   field("sep_token_id", &C::sep_token_id, "Kept for others; default 4."),
+                   field("num_media_embeds", &C::num_media_embeds, nothing),
+                   field("output_router_logits", &C::output_router_logits,
+                         "No effect: there is no balancing loss, in transformers as here.")});
+  }
+  void validate(Problems& problems) const;
+};
+
+// One number for all layers, or a list of them; nothing: the key is absent.
+std::vector<std::int64_t> of_each_layer(const config::Open& open, const char* key, std::int64_t layers,
+                                        Problems& problems) {
+  const config::Range count{.low = 1, .high = 2147483647};
+  std::vector<std::int64_t> made;
+  if (open.node.is_null()) return made;
+  if (open.node.kind() == Node::Kind::list) {
+    config::Values<std::vector<std::int64_t>>::read(open.node, made, {problems, key, count});
+    problems.require(std::ssize(made) == layers, key,
+                     fmt::format("got {} entries, expected num_hidden_layers ({})", made.size(), layers));
+    return made;
+  }
+  std::int64_t one = 1;
+  config::Values<std::int64_t>::read(open.node, one, {problems, key, count});
+  made.assign(static_cast<std::size_t>(std::min<std::int64_t>(layers, 10000)), one);
+  return made;
+}
+
+// Keys that say what is so anyhow.
+void check_hunyuan_experts(const HunyuanMoeConfig& c, const LlamaShape& s, Problems& problems) {
+  const auto all = [&](const config::Open& open, const char* key, std::int64_t known) {
+    for (const std::int64_t one : of_each_layer(open, key, s.layers, problems))
+      if (one != known)
+        return problems.add(key, fmt::format("got {}, expected {}, as transformers has it", one, known));
+  };
+  all(c.num_shared_expert, "num_shared_expert", 1), all(c.moe_intermediate_size, "moe_intermediate_size", s.inner);
+  const auto flag = [&](const char* key, const std::optional<bool>& given, bool known) {
+    problems.require(given.value_or(known) == known, key,
+                     fmt::format("got {}, expected {}, as transformers has it", !known, known));
+  };
+  flag("norm_topk_prob", c.norm_topk_prob, true), flag("use_mixed_mlp_moe", c.use_mixed_mlp_moe, true);
+  flag("use_mla", c.use_mla, false), flag("group_limited_greedy", c.group_limited_greedy, false);
+  problems.require(c.routed_scaling_factor.value_or(1) == 1, "routed_scaling_factor", "expected 1");
+  problems.require(c.moe_layer_num_skipped.value_or(0) == 0, "moe_layer_num_skipped", "expected 0");
+}
+
+GroupedShape resolve(const HunyuanMoeConfig& c, Problems& problems) {
+  GroupedShape s;
+  if (!resolve_hunyuan(c, s, problems)) return s;
+  check_hunyuan_experts(c, s, problems);
+  GroupedExperts& e = s.experts;
+  e.per_token_of = of_each_layer(c.moe_topk, "moe_topk", s.layers, problems);
+  e.count = c.num_experts, e.inner = s.inner, e.shared = 1;
+  e.per_token = e.per_token_of.empty() ? 1 : *std::max_element(e.per_token_of.begin(), e.per_token_of.end());
+  problems.require(e.per_token <= e.count, "moe_topk",
+                   fmt::format("got {}, expected at most as many as there are experts ({})", e.per_token, e.count));
+  e.sparse.assign(static_cast<std::size_t>(std::min<std::int64_t>(s.layers, 10000)), true);
+  e.router = {.rule = {.normalise = true, .floor = 0}, .weight = "wg.weight"};
+  e.shared_name = "shared_mlp";
+  const double layers = static_cast<double>(s.layers), experts = layers * static_cast<double>(e.count);
+  check_parameters(3.0 * static_cast<double>(s.hidden) * static_cast<double>(s.inner) * (experts + layers),
+                   "num_experts", problems);
+  check_all_experts(experts, "num_experts", problems);
+  return s;
+}
+
+void HunyuanMoeConfig::validate(Problems& problems) const { resolve(*this, problems); }
+
+class HunyuanMoe final : public GroupedModel<LlamaAttention, GroupedShape> {
+ public:
+  HunyuanMoe(const HunyuanMoeConfig& config, const HeadRequest& head)
+      : GroupedModel(shape_of(config, head)), config_(config) {}
+
+  Node hf_config() const override {
+    Node node = hunyuan_config(config_, s, dtype());
+    node.at_or_add("num_experts") = config::Values<std::int64_t>::write(s.experts.count);
+    node.at_or_add("moe_topk") = s.experts.per_token_of.empty() ? Node::scalar("1") : config_.moe_topk.node;
+    node.at_or_add("sep_token_id") = config::Values<std::int64_t>::write(config_.sep_token_id.value_or(4));
+    node.at_or_add("output_router_logits") = config::Values<bool>::write(config_.output_router_logits);
+    // What others read: vLLM makes the experts of it.
+    if (!config_.moe_intermediate_size.node.is_null())
+      node.at_or_add("moe_intermediate_size") = config_.moe_intermediate_size.node;
+    if (!config_.num_shared_expert.node.is_null()) node.at_or_add("num_shared_expert") = config_.num_shared_expert.node;
+    if (config_.use_mixed_mlp_moe) node.at_or_add("use_mixed_mlp_moe") = config::Values<bool>::write(true);
+    sort_keys(node);
+    return node;
   }
 
-  HunyuanConfig config_;
+ private:
+  HunyuanMoeConfig config_;
 };
 
 }  // namespace
 
 void register_hunyuan(Registries& hone) {
   hone.models.add<Hunyuan, HunyuanConfig>("hunyuan_v1_dense", "Hunyuan without experts: norms of what is rotated.");
+  hone.models.add<HunyuanMoe, HunyuanMoeConfig>("hunyuan_v1_moe", "Hunyuan with routed experts beside a shared one.");
 }
 
 }  // namespace hone::models

@@ -93,6 +93,13 @@ void read_windows(const LlamaConfig& c, const Family& family, LlamaShape& s, Pro
     for (std::int64_t i = 0; i < std::ssize(s.windows); ++i) s.windows[i] = (i + 1) % family.pattern != 0 ? window : 0;
     return;
   }
+  if (family.windows == Windows::behind) {
+    s.sliding_window = window;
+    if (c.layer_types) return read_layer_types(c, window, "a sliding_window", s, problems);
+    for (std::int64_t i = c.max_window_layers.value_or(family.pattern); i < std::ssize(s.windows); ++i)
+      s.windows[i] = window;
+    return;
+  }
   if (family.windows == Windows::mistral || family.windows == Windows::ministral) {
     if (family.windows == Windows::ministral) s.sliding_window = window > 0 ? window : kWindow;
     if (c.layer_types) return read_layer_types(c, window, "a sliding_window", s, problems);
@@ -263,7 +270,8 @@ void warn_ignored(const LlamaConfig& c) {
   ignored("mlp_bias", c.mlp_bias.value_or(false) && !family.reads_mlp_bias);
   const bool reads_types = family.windows == Windows::by_layer || family.windows == Windows::mistral ||
                            family.windows == Windows::ministral || family.windows == Windows::pattern ||
-                           family.windows == Windows::listed || family.windows == Windows::remembered;
+                           family.windows == Windows::listed || family.windows == Windows::remembered ||
+                           family.windows == Windows::behind;
   ignored("layer_types", c.layer_types && !reads_types);
   const bool has_window = !is_default(c.sliding_window) && !c.sliding_window.node.is_null();
   ignored("sliding_window", !may_slide(family.windows) && has_window);
@@ -293,12 +301,15 @@ void write_windows(Node& node, const LlamaConfig& c, const LlamaShape& s) {
   // Mistral's layers that are all alike need no list, and transformers cannot do with one where none slides.
   const bool alike = std::all_of(s.windows.begin(), s.windows.end(), [&](std::int64_t w) { return w == window; });
   const bool lists = family.windows == Windows::by_layer || family.windows == Windows::pattern ||
-                     family.windows == Windows::listed || family.windows == Windows::ministral;
+                     family.windows == Windows::listed || family.windows == Windows::ministral ||
+                     family.windows == Windows::behind;
   if (lists || (family.windows == Windows::mistral && !alike)) {
     std::vector<Node> types;
     for (const std::int64_t w : s.windows) types.push_back(text(w > 0 ? "sliding_attention" : "full_attention"));
     node.at_or_add("layer_types") = Node::list(std::move(types));
   }
+  if (family.windows == Windows::behind)
+    node.at_or_add("max_window_layers") = number(c.max_window_layers.value_or(family.pattern));
   if (family.windows != Windows::by_layer) return;
   node.at_or_add("max_window_layers") = number(c.max_window_layers.value_or(28));
   node.at_or_add("use_sliding_window") = flag(window > 0);

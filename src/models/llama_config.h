@@ -55,13 +55,13 @@ struct LlamaConfig : LabelKeys {
                   "Key and value heads; null = as many as query heads."),
             field("head_dim", &C::head_dim,
                   "Size of a head; absent: hidden_size / num_attention_heads, but 256 in gemma, qwen3_next and "
-                  "qwen3_5_text, 128 in qwen3, glm, ministral3, ernie4_5 and seed_oss, 64 in gpt_oss.",
+                  "qwen3_5_text, 128 in qwen3, glm, ministral3, ernie4_5, minimax_m2 and seed_oss, 64 in gpt_oss.",
                   {.low = 2, .high = 65536}),
             field("max_position_embeddings", &C::max_position_embeddings, "Longest sequence the model is meant for.",
                   size),
             field("hidden_act", &C::hidden_act,
                   "Activation of the MLP: silu, gelu, gelu_new, gelu_pytorch_tanh, relu or, in arcee and nemotron, "
-                  "relu2."),
+                  "relu2; in apertus xielu alone."),
             field("rms_norm_eps", &C::rms_norm_eps, "Added to the mean square in RMSNorm; default 1e-6 or 1e-5.",
                   {.low = 0, .high = 1}),
             field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.",
@@ -121,6 +121,7 @@ struct LlamaShape {
   bool norm_bias = false;  // of LayerNorms, where a model has these
   bool head_bias = false;
   const char *q_norm = "q_norm", *k_norm = "k_norm", *output = "o_proj";  // what parts of attention are called
+  const char *attention_norm = "input_layernorm", *mlp_norm = "post_attention_layernorm", *mlp_name = "mlp";
   std::int64_t no_gradient_id = -1;
   double attention_scale = 1, attention_soft_cap = 0, logit_soft_cap = 0, embedding_scale = 1;
   double residual_scale = 1, hidden_scale = 1;  // of what is added, and of what the head reads

@@ -16,8 +16,8 @@ enum class QkNorm { none, head, rotated_head, row, layer, own, listed };
 // Which layers slide; used: use_sliding_window. mistral: all, or what layer_types says: transformers takes it for
 // Ministral then. ministral: the same, and config.json always lists them. given: all if there is a sliding_window.
 // pattern: all but every n-th, or what layer_types says. listed: those of layer_types, if used. remembered: none;
-// layer_types says which layers have memories instead.
-enum class Windows { none, mistral, ministral, all_if_used, by_layer, given, pattern, listed, remembered };
+// layer_types says which layers have memories instead. behind: those from max_window_layers on, or of layer_types.
+enum class Windows { none, mistral, ministral, all_if_used, by_layer, given, pattern, listed, remembered, behind };
 inline bool may_slide(Windows windows) { return windows != Windows::none && windows != Windows::remembered; }
 
 // What absent keys mean, and which keys a model type has at all.
@@ -29,7 +29,7 @@ struct Family {
   bool reads_attention_bias = true, reads_mlp_bias = false, always_qkv_bias = false;
   QkNorm qk_norm = QkNorm::none;
   Windows windows = Windows::none;
-  std::int64_t pattern = 0;                // of Windows::pattern
+  std::int64_t pattern = 0;                // of Windows::pattern; of Windows::behind max_window_layers
   bool writes_computed_head_size = false;  // transformers puts one into config.json that it was not given
   const char *activation = "silu", *activation_key = "hidden_act", *eps_key = "rms_norm_eps";
   double eps = 1e-6, std = 0.02, theta = 10000;
@@ -40,6 +40,7 @@ struct Family {
   ops::RmsFactor factor = ops::RmsFactor::weight;  // of its norms
 };
 const Family* family_of(const std::string& model_type);  // null: it is none of them
-std::span<const Family> more_families();                 // a part of all, which is a file of its own
+std::span<const Family> more_families();                 // parts of all, which are files of their own
+std::span<const Family> routed_families();
 
 }  // namespace hone::models

@@ -9,6 +9,7 @@
 #include "hone/config_read.h"
 #include "models/check_parameters.h"
 #include "models/llama_config.h"
+#include "nn/experts.h"
 
 namespace hone::models {
 
@@ -25,9 +26,12 @@ struct LocalExpertKeys : B {
     return std::tuple_cat(
         B::fields(),
         std::tuple{field("num_local_experts", &C::num_local_experts,
-                         "Experts of a layer; default 8 in mixtral, 128 in gpt_oss.", count),
+                         "Experts of a layer; default 8 in mixtral and granitemoe, 128 in gpt_oss, 256 in minimax_m2.",
+                         count),
                    field("num_experts_per_tok", &C::num_experts_per_tok,
-                         "Experts that a token goes to; default 2 in mixtral, 4 in gpt_oss.", count),
+                         "Experts that a token goes to; default 2 in mixtral and granitemoe, 4 in gpt_oss, 8 in "
+                         "minimax_m2.",
+                         count),
                    field("output_router_logits", &C::output_router_logits, "Whether training adds the balancing loss."),
                    field("router_aux_loss_coef", &C::router_aux_loss_coef, "What the balancing loss is multiplied by.",
                          at_least(0))});
@@ -50,6 +54,20 @@ LocalExperts read_local_experts(const C& c, const LocalExperts& absent, const Ll
   check_parameters(3 * experts * static_cast<double>(s.hidden) * static_cast<double>(s.inner), "num_local_experts",
                    problems);
   return made;
+}
+
+// What they are made of, each the likeliest ones' weights summing to 1, as Mixtral's files call their parts.
+inline nn::RoutedMlp::Options local_mlp(const LocalExperts& experts, const LlamaShape& s) {
+  return {.hidden = s.hidden,
+          .inner = s.inner,
+          .experts = experts.count,
+          .per_token = experts.per_token,
+          .normalise = true,
+          .activation = s.activation,
+          .std = s.std,
+          .gate = "w1",
+          .up = "w3",
+          .down = "w2"};
 }
 
 template <class C>

@@ -214,6 +214,18 @@ constexpr std::array kMoreFamilies = std::to_array<Family>({
      .eps = 1e-5,
      .std = 0.0134,
      .partial_rope = true},
+    {.model_type = "apertus",
+     .architecture = "ApertusForCausalLM",
+     .vocab = 131072,
+     .hidden = 4096,
+     .inner = 14336,
+     .layers = 32,
+     .max_positions = 65536,
+     .qk_norm = QkNorm::head,
+     .eps = 1e-5,
+     .theta = 1.2e7,
+     .classifier = nullptr,
+     .pad = 3},
 });
 
 }  // namespace

@@ -25,7 +25,7 @@ LlamaShape resolve(const Olmo2Config& c, Problems& problems) {
 
 void Olmo2Config::validate(Problems& problems) const { resolve(*this, problems); }
 
-class Olmo2 final : public DecodingLlama<PostNormBlock> {
+class Olmo2 final : public DecodingLlama<PostNormBlock<>> {
  public:
   Olmo2(const Olmo2Config& config, const HeadRequest& head) : DecodingLlama(shape_of(config, head)), config_(config) {}
   config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }

@@ -3,14 +3,18 @@
 // Letters in tensor names: D hidden.
 #pragma once
 
+#include <type_traits>
+
 #include "models/llama_stack.h"
 
 namespace hone::models {
 
+// M: a GatedMlp, or made as M(shape.mlp_options()).
+template <class S = LlamaShape, class M = nn::GatedMlp>
 class PostNormBlock final : public nn::ResidualBlock {
  public:
-  PostNormBlock(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer)
-      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {}
+  PostNormBlock(const S& shape, const LlamaRopes& ropes, std::int64_t layer)
+      : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)), mlp(make_mlp()) {}
 
   void add_to(nn::Residual& x, Pass& pass) const override {
     x += post_attention_layernorm(self_attn(x.sum(), pass));
@@ -27,10 +31,15 @@ class PostNormBlock final : public nn::ResidualBlock {
   }
 
  private:
-  const LlamaShape& s;
+  M& make_mlp() {
+    if constexpr (std::is_same_v<M, nn::GatedMlp>)
+      return child<M>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, /*bias=*/false, s.std});
+    else
+      return child<M>("mlp", s.mlp_options());
+  }
+  const S& s;
   LlamaAttention& self_attn;
-  nn::GatedMlp& mlp =
-      child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, /*bias=*/false, s.std});
+  M& mlp;
   nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
   nn::RmsNorm& post_feedforward_layernorm = child<nn::RmsNorm>("post_feedforward_layernorm", s.hidden, s.norm());
 };

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "hone/layers.h"
-#include "models/llama_attention.h"
+#include "models/llama_model.h"
 
 namespace hone::models {
 
@@ -18,14 +18,14 @@ class PreNormBlock final : public nn::ResidualBlock {
       : s(shape), self_attn(child<A>("self_attn", s, ropes, layer)), mlp(make_mlp(layer)) {}
 
   void add_to(nn::Residual& x, Pass& pass) const override {
-    x += self_attn(input_layernorm(x), pass);
-    x += mlp(post_attention_layernorm(x), pass);
+    x += scaled(self_attn(input_layernorm(x), pass), s.residual_scale);
+    x += scaled(mlp(post_attention_layernorm(x), pass), s.residual_scale);
   }
 
  private:
   M& make_mlp(std::int64_t layer) {
-    if constexpr (std::is_constructible_v<M, const S&, std::int64_t>) return child<M>("mlp", s, layer);
-    else return child<M>("mlp", s.mlp_options());
+    if constexpr (std::is_constructible_v<M, const S&, std::int64_t>) return child<M>(s.mlp_name, s, layer);
+    else return child<M>(s.mlp_name, s.mlp_options());
   }
   N& norm(const char* name) {
     if constexpr (std::is_same_v<N, nn::RmsNorm>) return child<N>(name, s.hidden, s.norm());
@@ -34,8 +34,8 @@ class PreNormBlock final : public nn::ResidualBlock {
   const S& s;
   A& self_attn;
   M& mlp;
-  N& input_layernorm = norm("input_layernorm");
-  N& post_attention_layernorm = norm("post_attention_layernorm");
+  N& input_layernorm = norm(s.attention_norm);
+  N& post_attention_layernorm = norm(s.mlp_norm);
 };
 
 }  // namespace hone::models

@@ -65,7 +65,7 @@ RoutedMlp::RoutedMlp(const Options& options)
 }
 
 void RoutedMlp::add_shared() {
-  const GatedMlp::Options shared{options_.hidden, options_.shared_inner, options_.activation, /*bias=*/false,
+  const GatedMlp::Options shared{options_.hidden, options_.shared_inner, options_.activation, options_.shared_bias,
                                  options_.std};
   shared_expert_ = &child<GatedMlp>(options_.shared, shared);
   if (!options_.shared_is_gated) return;
@@ -129,7 +129,8 @@ void measure_routing(Pass& pass, const Tensor& probability_E, const ops::RowGrou
 
 bool is_router(std::string_view module) {
   return module.ends_with(".mlp.gate") || module.ends_with(".mlp.router") || module.ends_with(".router.proj") ||
-         module.ends_with(".block_sparse_moe.gate") || module.ends_with(".feed_forward.gate");
+         module.ends_with(".block_sparse_moe.gate") || module.ends_with(".feed_forward.gate") ||
+         module.ends_with(".router.layer") || module.ends_with(".gate.wg");
 }
 
 void balance(Pass& pass, std::int64_t per_token, double coefficient) {
@@ -141,7 +142,9 @@ void balance(Pass& pass, std::int64_t per_token, double coefficient) {
   if (coefficient == 0) return;
   const double rows = total / static_cast<double>(per_token);  // tokens of all layers
   const double scale = coefficient * static_cast<double>(probability_E.size(0)) / (rows * rows);
-  const Tensor slots_E = devices::sent(slots->second, probability_E.device());
+  const auto likeliest = pass.totals.find(kLikeliestSlots);
+  const Tensor& counted = likeliest == pass.totals.end() ? slots->second : likeliest->second;
+  const Tensor slots_E = devices::sent(counted, probability_E.device());
   const auto tokens = static_cast<double>(pass.plan().tokens());
   pass.aux.push_back({"router/loss", (slots_E * probability_E).sum() * (scale * tokens), "tokens"});
 }

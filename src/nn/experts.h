@@ -25,7 +25,7 @@ class RoutedMlp final : public Module {
     std::int64_t experts = 1, per_token = 1;
     std::int64_t shared_inner = 0;  // of the shared expert; 0: there is none
     const char* shared = "shared_expert";
-    bool shared_is_gated = true;
+    bool shared_is_gated = true, shared_bias = false;
     bool normalise = false;  // the weights of a token's experts are made to sum to 1
     std::optional<GroupedRouter::Options> by_groups = {};  // says that instead, if it is there
     const char* router = "gate";                           // the name of the one that chooses

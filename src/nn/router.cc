@@ -4,6 +4,10 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
+#include <vector>
+
+#include "ops/experts.h"
+
 namespace hone::nn {
 namespace {
 
@@ -22,18 +26,30 @@ GroupedRouter::GroupedRouter(std::int64_t hidden, std::int64_t experts, const Op
   const auto update = [rate = options.correction_rate](const Tensor& value, const Tensor& seen) {
     return rate > 0 ? corrected(value, seen, rate) : value;
   };
-  correction_ = &buffer(options.correction, {experts}, {.kind = Init::Kind::zeros}, update);
+  const std::vector<std::int64_t> row{1, experts}, plain{experts};
+  correction_ =
+      &buffer(options.correction, options.correction_is_row ? row : plain, {.kind = Init::Kind::zeros}, update);
 }
 
-ops::Choice GroupedRouter::operator()(const Tensor& x_ND, const Pass& pass) const {
+Tensor GroupedRouter::correction() const { return correction_ ? correction_->use().flatten() : Tensor(); }
+
+Tensor GroupedRouter::balanced(const Tensor& logits_NE, Pass& pass) const {
+  const ops::Choice plain = ops::choose_experts(logits_NE, {options_.rule.per_token}, /*with_sum=*/true);
+  pass.add_up(kLikeliestSlots, ops::route(plain.expert_NK, logits_NE.size(1)).slots.counts());
+  return plain.probability_E;
+}
+
+ops::Choice GroupedRouter::operator()(const Tensor& x_ND, Pass& pass) const {
   const Tensor logits_NE = at::linear(widened(x_ND), widened(weight_.use()));
-  return ops::choose_by_groups(logits_NE, correction_ ? correction_->use() : Tensor(), options_.rule,
-                               /*with_sum=*/pass.training);
+  ops::Choice choice = ops::choose_by_groups(logits_NE, correction(), options_.rule, /*with_sum=*/pass.training);
+  if (pass.training && options_.balances) choice.probability_E = balanced(logits_NE, pass);
+  return choice;
 }
 
 void GroupedRouter::observe(const ops::RowGroups& slots, Pass& pass) const {
   if (!correction_ || options_.correction_rate == 0) return;
-  pass.observe(*correction_, slots.counts().to(correction_->use().options()));
+  const Tensor& value = correction_->use();
+  pass.observe(*correction_, slots.counts().to(value.options()).view_as(value));
 }
 
 }  // namespace hone::nn

@@ -13,10 +13,14 @@ namespace hone::objectives {
 // The role of the model that answers are compared with, and where its numbers are found.
 inline constexpr const char *kReference = "reference", *kReferenceLogProbs = "reference_log_probs";
 
-// Sums of the tokens' log-probabilities by document, times their weights, fp64 [S]. A graph through it.
-Tensor of_documents(const ops::TokenLogProbs& tokens, const Batch& batch);
+// Sums of the tokens' log-probabilities by document, times their weights, fp64 [S]. A graph through it. tail_weight:
+// what learnt tokens count for besides that the longer answer of a pair has more than the other one, at its end.
+Tensor of_documents(const ops::TokenLogProbs& tokens, const Batch& batch, double tail_weight = 1);
 // The same by a model that is asked for it, without a graph. who: asks.
-Tensor answer_log_probs(const RoleModel& role, const Batch& batch, const std::string& who);
+Tensor answer_log_probs(const RoleModel& role, const Batch& batch, const std::string& who, double tail_weight = 1);
+// Of each learnt token the logarithm of the sum of all tokens' squared probabilities, [N], 0 elsewhere: of a token that
+// is drawn from the model, how likely it is on average. Without a graph.
+Tensor log_sum_squares(const Model& model, const Tensor& hidden_BTD, const Batch& batch, const Pass& pass);
 // How many tokens of each document are learnt, fp64 [S].
 Tensor learnt_tokens(const Batch& batch);
 

@@ -9,7 +9,9 @@
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
+#include "objectives/answer_log_probs.h"
 #include "objectives/means.h"
+#include "objectives/moving_reference.h"
 #include "objectives/pair_objective.h"
 
 namespace hone::objectives {
@@ -20,10 +22,14 @@ class Dpo final : public PairObjective {
   struct Config {
     std::vector<PairLoss> loss_type{PairLoss::sigmoid};
     std::vector<double> loss_weights;
-    double beta = 0.1, label_smoothing = 0, rpo_alpha = 0;
+    double beta = 0.1, label_smoothing = 0, rpo_alpha = 0, ld_alpha = 1;
     std::optional<double> discopop_tau;
-    bool reference_free = false, precompute_reference = false;
+    Divergence f_divergence_type = Divergence::reverse_kl;
+    std::optional<double> f_alpha_divergence_coef;
+    bool use_weighting = false, reference_free = false, precompute_reference = false;
     std::string reference;
+    std::int64_t reference_sync_steps = 0;
+    double reference_mixup_alpha = kMixupAlpha;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -42,6 +48,17 @@ class Dpo final : public PairObjective {
                 "How sharply discopop changes from one curve to the other; default: 0.05.", {.low = 1e-6}),
           field("rpo_alpha", &C::rpo_alpha,
                 "Weight of the chosen answers' next-token loss beside the preference loss; 0 = none.", at_least(0)),
+          field("ld_alpha", &C::ld_alpha,
+                "What tokens count for that the longer answer of a pair has more than the other one; 1 = as much as "
+                "all, 0 = nothing.",
+                {.low = 0, .high = 1}),
+          field("f_divergence_type", &C::f_divergence_type,
+                "By which divergence the model is held near the reference: what the losses see of how much likelier "
+                "an answer is."),
+          field("f_alpha_divergence_coef", &C::f_alpha_divergence_coef,
+                "Of alpha_divergence: 0 = forward_kl, 1 = reverse_kl; default: 0.5.", {.low = -10, .high = 10}),
+          field("use_weighting", &C::use_weighting,
+                "Pairs count for more the likelier both answers are to the model itself."),
           field("reference_free", &C::reference_free,
                 "Compare with a reference that finds all answers equally likely, instead of a model."),
           field(
@@ -50,7 +67,9 @@ class Dpo final : public PairObjective {
               "costs no memory."),
           field("precompute_reference", &C::precompute_reference,
                 "Ask the reference about all pairs before the first step, keep its answers in data.cache, and free its "
-                "memory; default: ask it in each step.")};
+                "memory; default: ask it in each step."),
+          reference_sync_steps_field<C>(),
+          reference_mixup_alpha_field<C>()};
     }
     bool learns(PairLoss which) const {
       return std::find(loss_type.begin(), loss_type.end(), which) != loss_type.end();
@@ -73,6 +92,19 @@ class Dpo final : public PairObjective {
       problems.require(!reference_free || reference.empty(), "reference", "not together with reference_free");
       problems.require(!reference_free || !precompute_reference, "precompute_reference",
                        "not together with reference_free");
+      problems.require(!reference_free || reference_sync_steps == 0, "reference_sync_steps",
+                       "not together with reference_free");
+      problems.require(ld_alpha == 1 || !precompute_reference, "precompute_reference",
+                       "not together with ld_alpha, by which an answer counts for more or less beside another one");
+      const bool other = f_divergence_type != Divergence::reverse_kl;
+      problems.require(!other || std::all_of(loss_type.begin(), loss_type.end(), is_of_differences),
+                       "f_divergence_type",
+                       "only with loss_type sigmoid, hinge, ipo, robust, exo_pair, discopop or sigmoid_norm");
+      problems.require(!other || !reference_free, "f_divergence_type", "not together with reference_free");
+      problems.require(!f_alpha_divergence_coef || f_divergence_type == Divergence::alpha_divergence,
+                       "f_alpha_divergence_coef", "only with f_divergence_type alpha_divergence");
+      check_moving_reference(*this, problems);
+      check_moving_and_precomputed(*this, problems);
     }
   };
   explicit Dpo(const Config& config) : PairObjective(settings_of(config)), config_(config) {}
@@ -80,9 +112,12 @@ class Dpo final : public PairObjective {
  protected:
   Tensor sum_of_losses(const LogRatios& ratios, LossTerms& result) const override {  // each one's mean is told
     const PairLossOptions options{config_.beta, config_.label_smoothing, config_.discopop_tau.value_or(0.05)};
+    const LogRatios scores =
+        divergence_scores(config_.f_divergence_type, config_.f_alpha_divergence_coef.value_or(0.5), ratios);
     Tensor sum;
     for (std::size_t i = 0; i < config_.loss_type.size(); ++i) {
-      const Tensor loss_P = pair_loss(config_.loss_type[i], ratios, options);
+      const Tensor plain_P = pair_loss(config_.loss_type[i], scores, options);
+      const Tensor loss_P = ratios.weights_P.defined() ? ratios.weights_P * plain_P : plain_P;
       if (config_.loss_type.size() > 1) add_mean(name_of(config_.loss_type[i]), loss_P.detach(), result);
       const Tensor weighted = config_.loss_weights.empty() ? loss_P.sum() : config_.loss_weights[i] * loss_P.sum();
       sum = sum.defined() ? sum + weighted : weighted;
@@ -101,6 +136,8 @@ class Dpo final : public PairObjective {
     PairSettings settings{.name = "dpo", .beta = config.beta};
     if (!config.reference_free) settings.reference = config.reference;
     if (config.precompute_reference) settings.reference_first = "precompute_reference";
+    settings.tail_weight = config.ld_alpha, settings.weighs_pairs = config.use_weighting;
+    follow(config, kReference, settings.following);
     settings.chosen_weight = config.rpo_alpha,
     settings.chosen_term = "rpo_loss";  // Pang et al., 2024, arXiv:2404.19733
     return settings;

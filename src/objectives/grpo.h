@@ -22,6 +22,7 @@ class Grpo : public PolicyObjective {
     RatioLevel importance_sampling_level = RatioLevel::token;
     std::optional<double> delta, off_policy_mask_threshold;
     bool use_bias_correction_kl = true;
+    double top_entropy_quantile = 1;
     double sapo_temperature_pos = 1, sapo_temperature_neg = 1.05;
     double vespo_k_pos = 2, vespo_lambda_pos = 3, vespo_k_neg = 3, vespo_lambda_neg = 2;
     static constexpr auto fields() {
@@ -54,6 +55,10 @@ class Grpo : public PolicyObjective {
                     {.low = 1e-9}),
               field("use_bias_correction_kl", &C::use_bias_correction_kl,
                     "The divergence from the reference is weighed by the ratio, which makes its gradient unbiased."),
+              field("top_entropy_quantile", &C::top_entropy_quantile,
+                    "Learn only from this share of a step's tokens, those of which the model was least certain when "
+                    "it gave them; 1 = all.",
+                    {.low = 0, .high = 1}),
               field("sapo_temperature_pos", &C::sapo_temperature_pos,
                     "Of sapo: how sharp its curve is for good answers.", {.low = 1e-6}),
               field("sapo_temperature_neg", &C::sapo_temperature_neg, "The same for bad ones.", {.low = 1e-6}),
@@ -70,6 +75,7 @@ class Grpo : public PolicyObjective {
  protected:
   std::vector<double> advantages(const Judged& judged, const World& world) const override;
   void add_terms(const Tokens& tokens, LossTerms& result) const override;
+  double learnt_share() const override { return config_.top_entropy_quantile; }
 
  private:
   LossTerm loss_term(const PolicyTerms& terms, const Tokens& tokens) const;

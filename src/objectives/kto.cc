@@ -24,6 +24,7 @@
 #include "objectives/answer_log_probs.h"
 #include "objectives/means.h"
 #include "objectives/mismatched.h"
+#include "objectives/moving_reference.h"
 #include "tensor/host.h"
 #include "tensor/pairs.h"
 
@@ -53,6 +54,8 @@ class Kto final : public Objective {
     double beta = 0.1, desirable_weight = 1, undesirable_weight = 1;
     std::string reference;
     bool precompute_reference = false;
+    std::int64_t reference_sync_steps = 0;
+    double reference_mixup_alpha = kMixupAlpha;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -73,7 +76,9 @@ class Kto final : public Objective {
           field("precompute_reference", &C::precompute_reference,
                 "Ask the reference about all answers before the first step, keep what it says in data.cache, and free "
                 "its memory; default: ask it in each step. Only with loss_type apo_zero_unpaired: kto asks it about "
-                "prompts and answers that meet in a step.")};
+                "prompts and answers that meet in a step."),
+          reference_sync_steps_field<C>(),
+          reference_mixup_alpha_field<C>()};
     }
     void validate(Problems& problems) const {
       problems.require(desirable_weight > 0 || undesirable_weight > 0, "desirable_weight",
@@ -81,6 +86,8 @@ class Kto final : public Objective {
       problems.require(!precompute_reference || loss_type != JudgedLoss::kto, "precompute_reference",
                        "only with loss_type apo_zero_unpaired: kto asks the reference about prompts and answers that "
                        "meet in a step");
+      check_moving_reference(*this, problems);
+      check_moving_and_precomputed(*this, problems);
     }
   };
   explicit Kto(const Config& config) : config_(config) {}
@@ -92,6 +99,7 @@ class Kto final : public Objective {
     needs.models_for_numbers_alone = !is_seen_from_afar();
     if (config_.precompute_reference) needs.numbers_first = "precompute_reference";
     needs.compares_records = is_seen_from_afar();
+    follow(config_, kReference, needs.following);
     return needs;
   }
   void check(const Model& model) const override { require_causal_lm(model, kWho); }

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 
@@ -82,6 +83,23 @@ constexpr Tensor (*kLosses[])(const Pair&) = {sigmoid,  hinge,     ipo,      rob
                                               bco_pair, sppo_hard, apo_zero, apo_down, discopop, sigmoid_norm};
 static_assert(std::size(kLosses) == config::enum_names<PairLoss>.size());
 
+constexpr double kMostExponent = 80;  // of alpha_divergence, as in TRL's fp32: a graph stays finite
+
+// Of one side.
+Tensor divergence_score(Divergence which, double alpha, const Tensor& ratio_P) {
+  switch (which) {
+    case Divergence::forward_kl:
+      return 1 - (-ratio_P).exp();
+    case Divergence::js_divergence:
+      return std::log(2.0) + at::log_sigmoid(ratio_P);
+    case Divergence::alpha_divergence:
+      if (std::abs(alpha - 1) < 1e-6) return ratio_P;
+      return (((alpha - 1) * ratio_P).clamp_max(kMostExponent).exp() - 1) / (alpha - 1);
+    default:
+      return ratio_P;
+  }
+}
+
 // log(1 - e^x) for x below 0 (Maechler, 2012), of 0 nearly.
 Tensor log_of_rest(const Tensor& given) {
   const Tensor x = given.clamp_max(-1e-12);
@@ -93,6 +111,19 @@ Tensor log_of_rest(const Tensor& given) {
 Tensor log_odds_ratio(const LogRatios& means) {
   const auto log_odds = [](const Tensor& mean_P) { return mean_P - log_of_rest(mean_P); };
   return log_odds(means.chosen_P) - log_odds(means.rejected_P);
+}
+
+LogRatios divergence_scores(Divergence which, double alpha, const LogRatios& ratios) {
+  LogRatios scores = ratios;
+  scores.chosen_P = divergence_score(which, alpha, ratios.chosen_P);
+  scores.rejected_P = divergence_score(which, alpha, ratios.rejected_P);
+  return scores;
+}
+
+bool is_of_differences(PairLoss which) {
+  constexpr PairLoss kThese[] = {PairLoss::sigmoid,  PairLoss::hinge,    PairLoss::ipo,         PairLoss::robust,
+                                 PairLoss::exo_pair, PairLoss::discopop, PairLoss::sigmoid_norm};
+  return std::find(std::begin(kThese), std::end(kThese), which) != std::end(kThese);
 }
 
 bool smooths_labels(PairLoss which) {

@@ -31,7 +31,14 @@ enum class PairLoss {
 struct LogRatios {
   Tensor chosen_P, rejected_P;
   Tensor chosen_tokens_P, rejected_tokens_P;
+  Tensor weights_P = {};  // what pairs count for, without a graph; undefined: all 1
 };
+
+// How far a model is from the reference (Wang et al., 2023, arXiv:2309.16240), by the names that TRL has for it.
+enum class Divergence { reverse_kl, forward_kl, js_divergence, alpha_divergence };
+// What losses see in place of the log-ratios: the divergence's derivative at how many times as likely an answer is,
+// less a constant that both sides have. alpha: of alpha_divergence.
+LogRatios divergence_scores(Divergence which, double alpha, const LogRatios& ratios);
 
 struct PairLossOptions {
   double beta = 0.1, label_smoothing = 0, discopop_tau = 0.05;
@@ -41,6 +48,7 @@ struct PairLossOptions {
 // Of each pair. Formulas are those of the papers that pair_losses.cc names, as TRL's DPOTrainer has them.
 Tensor pair_loss(PairLoss which, const LogRatios& ratios, const PairLossOptions& options);
 bool smooths_labels(PairLoss which);
+bool is_of_differences(PairLoss which);  // it sees how far both sides' log-ratios are apart, and nothing else
 
 // Of mean log-probabilities, how much larger the chosen answer's odds p / (1 - p) are than the rejected one's, as a
 // logarithm; finite for answers that are certain, too.
@@ -48,6 +56,13 @@ Tensor log_odds_ratio(const LogRatios& means);
 
 }  // namespace hone::objectives
 
+template <>
+inline constexpr auto hone::config::enum_names<hone::objectives::Divergence> =
+    std::to_array<std::pair<hone::objectives::Divergence, std::string_view>>(
+        {{hone::objectives::Divergence::reverse_kl, "reverse_kl"},
+         {hone::objectives::Divergence::forward_kl, "forward_kl"},
+         {hone::objectives::Divergence::js_divergence, "js_divergence"},
+         {hone::objectives::Divergence::alpha_divergence, "alpha_divergence"}});
 template <>
 inline constexpr auto hone::config::enum_names<hone::objectives::PairLoss> =
     std::to_array<std::pair<hone::objectives::PairLoss, std::string_view>>(

@@ -18,6 +18,14 @@ Tensor chosen_weight_of(const Batch& batch, const Pairs& pairs) {
   return sums_by_document(batch.weight_BT.flatten(), batch).index_select(0, pairs.chosen_P).sum();
 }
 
+// Of each document: how much likelier its learnt tokens are than what the model draws, added up, without a graph (WPO:
+// Zhou et al., 2024, arXiv:2406.11827, equation 2 with its alignment of tokens).
+Tensor likeliness(const Model& model, const Output& output, const Batch& batch, const Pass& pass,
+                  const ops::TokenLogProbs& tokens) {
+  const Tensor drawn_N = log_sum_squares(model, output.hidden_BTD, batch, pass);
+  return sums_by_document(tokens.log_probs_N.detach() - drawn_N, batch);
+}
+
 void add_mean_of_sides(const std::string& what, const Tensor& values_S, const Pairs& pairs, LossTerms& result) {
   add_mean(what + "/chosen", values_S.index_select(0, pairs.chosen_P), result);
   add_mean(what + "/rejected", values_S.index_select(0, pairs.rejected_P), result);
@@ -30,6 +38,7 @@ Needs PairObjective::needs() const {
   if (settings_.reference) needs.models[kReference] = *settings_.reference;
   needs.models_are_language_models = needs.models_for_numbers_alone = true;
   needs.numbers_first = settings_.reference_first;
+  needs.following = settings_.following;
   return needs;
 }
 
@@ -47,7 +56,7 @@ std::optional<std::vector<std::string>> PairObjective::measures() const {
 std::map<std::string, Tensor> PairObjective::document_numbers(const Batch& batch, const Resources& resources) const {
   if (!settings_.reference) return {};
   const std::string who = "objective " + settings_.name + ": the reference";
-  return {{kReferenceLogProbs, answer_log_probs(resources.model(kReference), batch, who)}};
+  return {{kReferenceLogProbs, answer_log_probs(resources.model(kReference), batch, who, settings_.tail_weight)}};
 }
 
 Sums PairObjective::sums(const Batch& batch) const {
@@ -68,13 +77,17 @@ Tensor PairObjective::rewarded(const Tensor& log_prob_S, const Tensor& tokens_S,
 LossTerms PairObjective::loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const {
   const ops::TokenLogProbs tokens =
       model.causal_lm()->head().log_probs(output.hidden_BTD, batch.labels_BT, pass, /*with_statistics=*/true);
-  const Tensor log_prob_S = of_documents(tokens, batch);
+  const Tensor log_prob_S = of_documents(tokens, batch, settings_.tail_weight);
   const Tensor tokens_S = learnt_tokens(batch);
   const Pairs pairs = pairs_of(batch);
   const Tensor ratio_S = rewarded(log_prob_S, tokens_S, batch);
   const Tensor counted_S = settings_.per_token ? at::ones_like(tokens_S) : tokens_S;  // a mean is of one token
-  const LogRatios ratios{ratio_S.index_select(0, pairs.chosen_P), ratio_S.index_select(0, pairs.rejected_P),
-                         counted_S.index_select(0, pairs.chosen_P), counted_S.index_select(0, pairs.rejected_P)};
+  LogRatios ratios{ratio_S.index_select(0, pairs.chosen_P), ratio_S.index_select(0, pairs.rejected_P),
+                   counted_S.index_select(0, pairs.chosen_P), counted_S.index_select(0, pairs.rejected_P)};
+  if (settings_.weighs_pairs) {
+    const Tensor likely_S = likeliness(model, output, batch, pass, tokens) / tokens_S.clamp_min(1);
+    ratios.weights_P = (likely_S.index_select(0, pairs.chosen_P) + likely_S.index_select(0, pairs.rejected_P)).exp();
+  }
   LossTerms result;
   const bool with_chosen = settings_.chosen_weight > 0;
   result.terms.push_back({with_chosen ? settings_.name + "_loss" : "loss", sum_of_losses(ratios, result), "pairs"});

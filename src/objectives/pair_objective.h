@@ -20,7 +20,10 @@ struct PairSettings {
   double beta = 0.1;
   std::optional<std::string> reference = {};  // folder; "": the model as the run began; nothing: no reference
   std::string reference_first = {};           // as Needs::numbers_first
+  std::map<std::string, Following> following = {};  // likewise
   bool per_token = false;                     // log-probabilities are an answer's mean, not its sum
+  double tail_weight = 1;                     // of tokens that the longer answer of a pair has more than the other
+  bool weighs_pairs = false;                  // by how likely both answers are to the model (LogRatios::weights_P)
   double power = 0;                           // of the probability p that is rewarded: (1 - p^-power) / power; 0: log p
   // Beside the pairs' loss that of the chosen answers' next tokens, so many times, under this name.
   double chosen_weight = 0;

@@ -91,6 +91,7 @@ PolicyTerms policy_terms(const PolicyTokens& t, const PolicyLossOptions& o) {
   }
   if (o.off_policy_threshold)
     terms.losses_N = terms.losses_N * ratios.as_tokens(kept_S(ratios, *o.off_policy_threshold));
+  if (t.learnt_N.defined()) terms.losses_N = terms.losses_N * t.learnt_N;
   if (t.reference_N.defined()) {
     const Tensor d_N = (t.reference_N - t.log_probs_N) * t.mask_N;
     Tensor divergence_N = d_N.exp() - d_N - 1;  // of one sample, never below 0 (Schulman, 2020)

@@ -48,6 +48,7 @@ struct PolicyTokens {
   at::Tensor reference_N;   // undefined: there is none
   at::Tensor mask_N;        // 1, 0; of the type of log_probs_N
   at::Tensor documents_N;   // int64: which answer; S: none
+  at::Tensor learnt_N;      // 1 where advantages act, 0 elsewhere; undefined: everywhere
   at::Tensor advantages_S;  // fp64
   std::int64_t answers() const { return advantages_S.numel(); }
 };

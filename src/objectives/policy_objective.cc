@@ -16,6 +16,7 @@
 #include "hone/registry.h"
 #include "hone/world.h"
 #include "objectives/means.h"
+#include "objectives/quantile.h"
 #include "ops/log_probs.h"
 #include "tensor/by_document.h"
 #include "tensor/host.h"
@@ -25,7 +26,8 @@ namespace {
 
 constexpr const char *kPolicyReference = "reference", *kReferenceTokens = "reference_log_probs",
                      *kOldLogProbs = "old_log_probs", *kAdvantage = "advantage", *kReward = "reward",
-                     *kComplete = "complete", *kLength = "length";
+                     *kComplete = "complete", *kLength = "length",
+                     *kLearnt = "learnt";
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // A reward's models, by the names that the run has for them.
@@ -82,6 +84,8 @@ void PolicyOptions::check(double beta, Problems& problems) const {
                        reward_weights.empty(),
                    "reward_weights", "expected at least one that is not 0");
   problems.require(beta > 0 || reference.empty(), "reference", "only with beta above 0");
+  problems.require(beta > 0 || reference_sync_steps == 0, "reference_sync_steps", "only with beta above 0");
+  check_moving_reference(*this, problems);
   problems.require(std::none_of(stop.begin(), stop.end(), [](const std::string& text) { return text.empty(); }), "stop",
                    "got an empty text, which nothing ends with");
 }
@@ -107,6 +111,7 @@ Needs PolicyObjective::needs() const {
   needs.evaluation_answers = options_.num_generations_eval.value_or(options_.num_generations);
   needs.updates = options_.num_minibatches, needs.iterations = options_.num_iterations;
   if (beta_ > 0) needs.models[kPolicyReference] = options_.reference;
+  follow(options_, kPolicyReference, needs.following);
   needs.models_are_language_models = true;
   for (std::size_t i = 0; i < rewards_.size(); ++i) {
     for (const auto& [role, folder] : rewards_[i]->models()) {
@@ -195,11 +200,17 @@ Group PolicyObjective::learnable(Judged& judged, const StepContext& context) con
     left_out.push_back(options_.mask_truncated_completions && !answer.complete);
   Group group = learnt_from(judged.rollout, columns, left_out);
   const bool changes = options_.num_iterations * options_.num_minibatches > 1 || always_knows_old();
+  const bool by_entropy = learnt_share() < 1;
+  std::vector<Tensor> entropies;
   for (Batch& batch : group) {
     const Batch there = batch.to(context.model.device());
     if (beta_ > 0) batch.extra.merge(document_numbers(there, context.resources));
+    if (by_entropy) {
+      const Tensor now_BT = log_probs_by({context.model}, there, &entropies.emplace_back());
+      if (changes && !judged.evaluation) batch.extra[kOldLogProbs] = now_BT;
+    }
     if (judged.evaluation) continue;
-    if (changes) batch.extra[kOldLogProbs] = log_probs_by({context.model}, there);
+    if (changes && !by_entropy) batch.extra[kOldLogProbs] = log_probs_by({context.model}, there);
     if (!judges_by_divergence()) continue;
     const Tensor apart_N =
         (maybe_tokens(batch, kOldLogProbs) - maybe_tokens(batch, kReferenceTokens)) * there.weight_BT.flatten();
@@ -208,6 +219,7 @@ Group PolicyObjective::learnable(Judged& judged, const StepContext& context) con
     judged.divergence.insert(judged.divergence.end(), values.begin(), values.end());
   }
   const World world = judged.evaluation ? World() : context.world;
+  if (by_entropy) choose_tokens(group, entropies, world);
   Sums tokens{{"batches", static_cast<double>(group.size())}, {"tokens", 0}};
   for (const Batch& batch : group) tokens["tokens"] += static_cast<double>(batch.supervised);
   tokens = world.total(std::move(tokens));
@@ -223,6 +235,19 @@ Group PolicyObjective::learnable(Judged& judged, const StepContext& context) con
     begin += static_cast<std::size_t>(count);
   }
   return group;
+}
+
+// By one bound for all of the step, however it is cut into micro-batches and ranks (Wang et al., 2025,
+// arXiv:2506.01939). Entropies are on the host.
+void PolicyObjective::choose_tokens(Group& group, const std::vector<Tensor>& entropies, const World& world) const {
+  std::vector<double> all;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const Tensor learnt = host::read(group[i].weight_BT.ne(0)), values = entropies[i].masked_select(learnt);
+    const auto some = host::values<double>(values);
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  const double bound = quantile_over(world, all, 1 - learnt_share());
+  for (std::size_t i = 0; i < group.size(); ++i) group[i].extra[kLearnt] = entropies[i].ge(bound);
 }
 
 Groups PolicyObjective::prepare(Group group, StepContext& context) {
@@ -294,11 +319,15 @@ Tensor PolicyObjective::log_probs(const CausalLm& model, const Output& output, c
   return made.log_probs_N;
 }
 
-Tensor PolicyObjective::log_probs_by(const RoleModel& role, const Batch& batch) const {
+Tensor PolicyObjective::log_probs_by(const RoleModel& role, const Batch& batch, Tensor* entropy_BT) const {
   const CausalLm& model = require_causal_lm(role.model, "objective " + name_);
   Pass pass(batch);
   pass.adapter = role.adapter;
-  return log_probs(model, model.forward(batch, pass), batch, pass, nullptr).view_as(batch.labels_BT);
+  Tensor statistics_N4;
+  Tensor* const statistics = entropy_BT ? &statistics_N4 : nullptr;
+  const Tensor made_N = log_probs(model, model.forward(batch, pass), batch, pass, statistics);
+  if (entropy_BT) *entropy_BT = host::read(statistics_N4.select(1, 0).to(at::kDouble)).view_as(batch.labels_BT);
+  return made_N.view_as(batch.labels_BT);
 }
 
 std::map<std::string, Tensor> PolicyObjective::document_numbers(const Batch& batch, const Resources& resources) const {
@@ -323,6 +352,8 @@ LossTerms PolicyObjective::loss(const Model& model, const Output& output, const 
   tokens.reference_N = maybe_tokens(batch, kReferenceTokens);
   tokens.documents_N = documents_of_tokens(batch);
   tokens.advantages_S = column_of(batch, kAdvantage);
+  if (const Tensor learnt_N = maybe_tokens(batch, kLearnt); learnt_N.defined())
+    tokens.learnt_N = learnt_N.to(tokens.log_probs_N.scalar_type());
   tokens.training = pass.training;
   LossTerms result;
   add_terms(tokens, result);

@@ -15,6 +15,7 @@
 #include "hone/objective.h"
 #include "hone/reward.h"
 #include "objectives/advantages.h"
+#include "objectives/moving_reference.h"
 #include "objectives/policy_losses.h"
 #include "objectives/rollouts.h"
 
@@ -28,6 +29,8 @@ struct PolicyOptions : SamplingOptions {
   double epsilon = 0.2;
   std::optional<double> epsilon_high;
   std::string reference;
+  std::int64_t reference_sync_steps = 0;
+  double reference_mixup_alpha = kMixupAlpha;
   bool mask_truncated_completions = false;
   static constexpr auto fields() {
     using C = PolicyOptions;
@@ -51,6 +54,8 @@ struct PolicyOptions : SamplingOptions {
             field("reference", &C::reference,
                   "Folder of the reference model; default: the model as the run began with it, which below a LoRA "
                   "adapter costs no memory."),
+            reference_sync_steps_field<C>(),
+            reference_mixup_alpha_field<C>(),
             field("mask_truncated_completions", &C::mask_truncated_completions,
                   "Answers that were cut off at max_completion_length are not learnt, though they count in the "
                   "comparison.")});
@@ -95,6 +100,8 @@ class PolicyObjective : public Objective {
   // What the model was when the answers were given, and the reference, have to be known before there are advantages.
   virtual bool judges_by_divergence() const { return false; }
   virtual bool always_knows_old() const { return false; }
+  // Of all tokens of a step's answers the share that advantages act on: those of most entropy when they were given.
+  virtual double learnt_share() const { return 1; }
   virtual std::vector<std::string> further_measures() const { return {}; }
   // Tests have them from elsewhere.
   virtual std::vector<Generated> answers_to(const std::vector<Asked>& asked, std::int64_t each,
@@ -112,7 +119,8 @@ class PolicyObjective : public Objective {
   Group learnable(Judged& judged, const StepContext& context) const;
   Tensor log_probs(const CausalLm& model, const Output& output, const Batch& batch, const Pass& pass,
                    Tensor* statistics_N4) const;
-  Tensor log_probs_by(const RoleModel& role, const Batch& batch) const;
+  Tensor log_probs_by(const RoleModel& role, const Batch& batch, Tensor* entropy_BT = nullptr) const;
+  void choose_tokens(Group& group, const std::vector<Tensor>& entropies, const World& world) const;
   void tell(const Judged& judged, const World& world);
   std::string reward_name(std::size_t which) const;
 

@@ -38,7 +38,10 @@ Choice choose_by_groups(const at::Tensor& logits_NE, const at::Tensor& correctio
   const at::Tensor score_NE = sigmoid ? logits_NE.sigmoid() : logits_NE.softmax(-1);
   const at::Tensor expert_NK = likeliest(score_NE, correction_E, rule);
   at::Tensor weight_NK = score_NE.gather(1, expert_NK);
-  if (rule.normalise) weight_NK = weight_NK / (weight_NK.sum(-1, /*keepdim=*/true) + rule.floor);
+  if (rule.normalise) {
+    const at::Tensor sum_N1 = weight_NK.sum(-1, /*keepdim=*/true);
+    weight_NK = weight_NK / (rule.floor_is_least ? sum_N1.clamp_min(rule.floor) : sum_N1 + rule.floor);
+  }
   if (rule.scale != 1) weight_NK = weight_NK * rule.scale;
   return {weight_NK, expert_NK, with_sum ? score_NE.detach().sum(0) : at::Tensor()};
 }

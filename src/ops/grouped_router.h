@@ -20,6 +20,7 @@ struct GroupedRule {
   std::int64_t groups = 1, chosen_groups = 1, best_of_group = 1;
   bool normalise = false;  // the weights of a token's experts are made to sum to 1
   double floor = 1e-20;    // added to what they are divided by: of sigmoids that are all 0 nothing is left
+  bool floor_is_least = false;  // it is not added: they are divided by it where their sum is less
   double scale = 1;        // of the weights, behind that
 };
 

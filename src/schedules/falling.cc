@@ -17,19 +17,19 @@ namespace {
 double half_cosine(double progress) { return 0.5 * (1.0 + std::cos(std::numbers::pi * progress)); }
 
 // Options of its own, and left(progress): the share of the way down that is left when a share of the steps is done.
-struct Linear : Falling {
-  using Base = Falling;
+struct Linear : FallingWithin {
+  using Base = FallingWithin;
   double left(double progress) const { return 1.0 - progress; }
 };
-struct Cosine : Falling {
-  using Base = Falling;
+struct Cosine : FallingWithin {
+  using Base = FallingWithin;
   double left(double progress) const { return half_cosine(progress); }
 };
-struct Restarts : Falling {
-  using Base = Falling;
+struct Restarts : FallingWithin {
+  using Base = FallingWithin;
   std::int64_t cycles = 1;
   static constexpr auto fields() {
-    return std::tuple_cat(Falling::fields(),
+    return std::tuple_cat(FallingWithin::fields(),
                           std::tuple{field("cycles", &Restarts::cycles,
                                            "How often it falls; each time it begins at the peak again.", at_least(1))});
   }
@@ -37,12 +37,12 @@ struct Restarts : Falling {
     return progress >= 1 ? 0.0 : half_cosine(std::fmod(static_cast<double>(cycles) * progress, 1.0));
   }
 };
-struct Polynomial : Falling {
-  using Base = Falling;
+struct Polynomial : FallingWithin {
+  using Base = FallingWithin;
   double power = 1.0;
   static constexpr auto fields() {
     return std::tuple_cat(
-        Falling::fields(),
+        FallingWithin::fields(),
         std::tuple{field("power", &Polynomial::power, "Of the share of steps that is left; 1 = linear.", at_least(0))});
   }
   double left(double progress) const { return std::pow(std::max(0.0, 1.0 - progress), power); }

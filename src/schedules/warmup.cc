@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "base/strings.h"
 
@@ -11,6 +12,20 @@ namespace hone::schedules {
 
 double Warmup::steps(std::int64_t all) const {
   return warmup_ratio ? std::ceil(*warmup_ratio * static_cast<double>(all)) : static_cast<double>(warmup_steps);
+}
+
+double Warmup::risen(double step, double warmup) const {
+  const double done = step / std::max(1.0, warmup);
+  switch (warmup_type) {
+    case WarmupShape::cosine:
+      return 0.5 * (1.0 - std::cos(std::numbers::pi * done));
+    case WarmupShape::one_minus_sqrt:
+      return 1.0 - std::sqrt(1.0 - done);
+    case WarmupShape::quadratic:
+      return done * done;
+    default:
+      return done;
+  }
 }
 
 void Warmup::validate(Problems& problems) const {
@@ -28,6 +43,22 @@ void Warmup::check_decay(const char* path, std::int64_t count, std::int64_t step
   if (warmup <= steps && warmup + count > steps)
     problems.add(path, fmt::format("got {}, expected at most {}: what {} leave after {} of warm-up", count,
                                    steps - warmup, counted(steps, "step"), warmup));
+}
+
+void FallingWithin::validate(Problems& problems) const {
+  Falling::validate(problems);
+  problems.require(!fall_ratio || *fall_ratio > 0, "fall_ratio", "expected above 0");
+}
+
+void FallingWithin::check_fall(std::int64_t end, std::int64_t all, Problems& problems) const {
+  if (!fall_ratio) return;
+  const double warmup = steps(all), bottom = fall_end(all);
+  if (bottom <= warmup)
+    problems.add("fall_ratio", fmt::format("got {}, step {}, expected a step behind the {} of warm-up", *fall_ratio,
+                                           bottom, warmup));
+  else if (bottom > static_cast<double>(end))
+    problems.add("fall_ratio", fmt::format("got {}, step {}, expected at most {}, where the cooldown begins",
+                                           *fall_ratio, bottom, end));
 }
 
 }  // namespace hone::schedules

@@ -61,7 +61,7 @@ class Wsd final : public Schedule {
     const double stable_end = std::max(warmup, steps - decay);
     double share = 1.0;
     if (step < warmup)
-      share = step / std::max(1.0, warmup);
+      share = config_.risen(step, warmup);
     else if (step >= stable_end)
       share = step < stable_end + decay ? decayed(config_.decay_type, (step - stable_end) / decay) : 0.0;
     return std::max(0.0, share * (1.0 - config_.final_ratio) + config_.final_ratio);

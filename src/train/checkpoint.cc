@@ -18,6 +18,7 @@
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 #include "train/checkpoint_tensors.h"
+#include "train/follower.h"
 #include "train/named_tensors.h"
 
 namespace hone::training {
@@ -162,6 +163,10 @@ Files files_to_save(const CheckpointParts& parts, const World& world) {
     state.back().slice.name = name;
   });
   files.tensors.emplace_back(std::string("state/") + kOptimizerFile, state, world);
+  if (parts.followed.empty()) return files;
+  std::vector<SavedTensor> followed;
+  for (const Slice& slice : parts.followed) followed.push_back({slice, slice.part.scalar_type()});
+  files.tensors.emplace_back(std::string("state/") + kFollowingFile, followed, world);
   return files;
 }
 
@@ -267,6 +272,8 @@ std::uint64_t checkpoint_bytes(const CheckpointParts& parts) {
   }
   each_state_to_save(
       parts, [&](const std::string&, const Slice& state) { bytes += bytes_of(state, state.part.scalar_type()); });
+  if (parts.with_optimizer)
+    for (const Slice& slice : parts.followed) bytes += bytes_of(slice, slice.part.scalar_type());
   for (const auto& [name, content] : parts.files.texts) bytes += content.size();
   return bytes;
 }

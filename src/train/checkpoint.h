@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "hub/adapter_config.h"
 #include "hub/save.h"
@@ -30,6 +31,7 @@ struct CheckpointParts {
   std::optional<double> epoch = {};
   std::int64_t log_every = 0, eval_every = 0, save_every = 0, batch_size = 0;
   std::optional<double> epochs = {};
+  std::vector<Slice> followed = {};                // RunResources::followed()
   std::optional<hub::AdapterConfig> adapter = {};  // then it is all that is saved of the model
   bool with_optimizer = true;                      // false: no run can go on from it
   bool finite = true;                              // false: some of what is trained is NaN or infinite

@@ -187,6 +187,13 @@ void check_compared(const Recipe& recipe, Problems& problems) {
                   recipe.objective.type));
 }
 
+// Below an adapter nothing moves, and an adapter has nothing that a whole model could move towards.
+void check_following(const Recipe& recipe, Problems& problems) {
+  for (const auto& [role, how] : make_objective(recipe)->needs().following)
+    problems.require(recipe.adapter.type.empty(), "objective." + how.option,
+                     fmt::format("not with an adapter: the {} follows whole weights, which then stay as they are", role));
+}
+
 void check_stream_window(const Recipe& recipe, Problems& problems) {
   if (recipe.data.stream_window != DataSection().stream_window)
     problems.require(data::is_stream(recipe.data.train), "data.stream_window",
@@ -201,6 +208,7 @@ void find_contradictions(const Recipe& recipe, Problems& problems) {
   check_lengths(recipe, problems);
   check_answers(recipe, problems);
   check_compared(recipe, problems);
+  check_following(recipe, problems);
   check_objective(recipe, problems);
   check_evaluation(recipe, problems);
   check_callbacks(recipe, problems);

@@ -381,6 +381,7 @@ void check_role(const std::string& role, const std::filesystem::path& folder, co
   else if (needs.models_are_language_models)
     require_causal_lm(*other, option);
   check_lengths(*other, option + ": ", needs, recipe);
+  if (needs.following.contains(role)) check_can_follow(*other, *inputs.model, needs.following.at(role));
   const std::int64_t theirs = other->vocab_size(), ours = inputs.model->vocab_size();
   const bool same = needs.models_read_same_tokens || scores;
   if (theirs < ours || (theirs > ours && !same))

@@ -23,6 +23,7 @@
 #include "tensor/meta_memory.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
+#include "train/follower.h"
 #include "train/make_objective.h"
 #include "train/make_optimizer.h"
 #include "train/meta_twin.h"
@@ -37,7 +38,7 @@ namespace {
 // What a process takes besides its tensors once it trains: code that it has not run before, threads, rooms of kernels,
 // the loader's rows.
 constexpr std::uint64_t kOnceItTrains = 28 << 20;
-constexpr std::int64_t kLookedAt = 64;  // micro-batches
+constexpr std::int64_t kMicroBatchesLookedAt = 64;  // micro-batches
 
 std::uint64_t bytes_of(const Tensor& x) { return x.defined() ? x.nbytes() : 0; }
 
@@ -96,6 +97,7 @@ class MetaRun {
     resources_ = std::make_unique<MetaResources>(recipe_, inputs_, *model_, needs);
     if (needs.numbers_first.empty()) {
       plan_.other_models = memory_.in_use() - before;
+      if (has_masters(recipe_.trainer.precision)) plan_.other_models += bytes_of_followers();
       return;
     }
     const c10::NoGradGuard no_grad;
@@ -132,13 +134,22 @@ class MetaRun {
     CheckpointParts parts{*model_, &*updater_, files, none, types};
     parts.with_optimizer = recipe_.trainer.save.optimizer;
     if (inputs_.adapter) parts.adapter = hub::AdapterConfig{*inputs_.adapter, recipe_.model.path};
-    return training::checkpoint_bytes(parts);
+    return training::checkpoint_bytes(parts) + (parts.with_optimizer ? bytes_of_followers() : 0);
   }
 
   Model& model() { return *model_; }
   const MetaMemory& memory() const { return memory_; }
 
  private:
+  // Of models that follow this one, in the type that they are mixed in.
+  std::uint64_t bytes_of_followers() const {
+    const at::ScalarType wide = hub::type_of(Follower::wide(recipe_.trainer.precision));
+    std::uint64_t bytes = 0;
+    model_->each_weight([&](const std::string&, const Weight& weight) {
+      if (!weight.is_buffer()) bytes += static_cast<std::uint64_t>(weight.numel()) * c10::elementSize(wide);
+    });
+    return bytes * objective_->needs().following.size();
+  }
   void measure_lasting() {
     model_->each_with_adapters([&](const std::string&, Weight& weight) {
       plan_.weights += weight.quantized() ? weight.quantized()->bytes() : bytes_of(weight.use());
@@ -324,7 +335,7 @@ HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t
   Loader loader(inputs.train, options);
   HostBatch fullest;
   const std::int64_t all = (inputs.train->as_dataset()->rows() + batch_size - 1) / batch_size;
-  for (std::int64_t i = 0; i < std::min(all, kLookedAt); ++i)
+  for (std::int64_t i = 0; i < std::min(all, kMicroBatchesLookedAt); ++i)
     for (HostBatch& batch : loader.next())
       if (batch.tokens > fullest.tokens || fullest.rows == 0) fullest = std::move(batch);
   return with_answers(fullest, needs);

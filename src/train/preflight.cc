@@ -242,8 +242,8 @@ void warn_about_peft(const Inputs& inputs, std::vector<std::string>& warnings) {
   if (!inputs.adapter) return;
   const config::Node config = inputs.model->hf_config();
   const config::Node* type = config.find("model_type");
-  constexpr std::array affected{"qwen3_moe",   "qwen3_next", "olmoe",        "deepseek_v2",
-                                "deepseek_v3", "glm4_moe",   "glm4_moe_lite"};
+  constexpr std::array affected{"qwen3_moe", "qwen3_next",    "olmoe", "deepseek_v2",  "deepseek_v3",
+                                "glm4_moe",  "glm4_moe_lite", "dots1", "ernie4_5_moe", "hunyuan_v1_moe"};
   const auto is_type = [&](const char* one) { return type && type->text() == one; };
   if (std::none_of(affected.begin(), affected.end(), is_type)) return;
   std::vector<std::string> lost;

@@ -140,6 +140,11 @@ void check_whole_weights(const Recipe& recipe) {
                 fmt::format("objective {}: the model answers with whole weights, which no rank has with parallel.fsdp",
                             recipe.objective.type))
         .hint("parallel.fsdp: 1 gives each rank all weights");
+  for (const auto& [role, how] : make_objective(recipe)->needs().following)
+    throw Error(ErrorKind::config, fmt::format("objective.{}: the {} follows whole weights, which no rank has with "
+                                               "parallel.fsdp",
+                                               how.option, role))
+        .hint("parallel.fsdp: 1 gives each rank all weights");
   for (const config::Choice<Callback>& choice : recipe.callbacks)
     if (registries().callbacks.make(choice)->needs_whole_weights())
       throw Error(ErrorKind::config,

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
@@ -27,10 +30,9 @@ namespace fs = std::filesystem;
 // What becomes of a model between its making and its filling.
 using Prepare = std::function<void(Model&)>;
 
-// As the run began with it: fill_weights() of a new run, in the type that is computed in. folder: "", fresh weights.
+// As the run began with it: fill_weights() of a new run. folder: "", fresh weights.
 std::shared_ptr<Model> load_start(const Recipe& recipe, const fs::path& folder, const Model& trained,
-                                  const Prepare& prepare) {
-  const Precision precision = recipe.trainer.precision;
+                                  Precision precision, const Prepare& prepare) {
   const bool fresh = folder.empty();
   std::shared_ptr<Model> model = build_model(trained.hf_config(), fresh ? "model" : folder / "config.json");
   nn::freeze(*model);
@@ -75,6 +77,7 @@ RunResources::RunResources(const Needs& needs, const Recipe& recipe, const Model
     : recipe_(recipe),
       trained_(trained),
       folders_(needs.models),
+      following_(needs.following),
       for_numbers_alone_(needs.models_for_numbers_alone),
       world_(std::move(world)) {}
 
@@ -91,6 +94,7 @@ RoleModel RunResources::model(const std::string& role) const {
   const auto found = folders_.find(role);
   if (found == folders_.end())
     throw Error(ErrorKind::bug, fmt::format("a model for the role \"{}\" is not among what the objective needs", role));
+  if (following_.contains(role)) return {follower(role).model()};
   const std::string& folder = found->second;
   if (is_below_adapters(folder)) return {trained_, recipe_.adapter.path.empty() ? "" : kStartAdapter};
   std::shared_ptr<const Model>& model = loaded_[folder];
@@ -106,14 +110,61 @@ const fs::path& RunResources::start() const {
 std::shared_ptr<const Model> RunResources::load(const std::string& folder) const {
   const Precision precision = recipe_.trainer.precision;
   if (!is_shared_out())
-    return folder.empty() ? load_start(recipe_, start(), trained_, [](Model&) {})
+    return folder.empty() ? load_start(recipe_, start(), trained_, precision, [](Model&) {})
                           : load_frozen_model(find_model(folder), precision, device());
   const Prepare share = [&](Model& model) { parallel::share_out(model, world_, /*learns=*/false); };
-  const std::shared_ptr<Model> model =
-      folder.empty() ? load_start(recipe_, start(), trained_, share)
-                     : load_prepared(find_model_folder(folder), precision, device(), share);
+  const std::shared_ptr<Model> model = folder.empty()
+                                           ? load_start(recipe_, start(), trained_, precision, share)
+                                           : load_prepared(find_model_folder(folder), precision, device(), share);
   shares_ = std::make_unique<parallel::ShardedModel>(*model, world_, hub::type_of(precision), std::nullopt);
   return model;
+}
+
+// A model of its own, whoever else names its folder.
+Follower& RunResources::follower(const std::string& role) const {
+  std::unique_ptr<Follower>& made = followers_[role];
+  if (made) return *made;
+  during("loading the " + role, [&] {
+    const std::string& folder = folders_.at(role);
+    const Precision run = recipe_.trainer.precision, wide = Follower::wide(run);
+    std::shared_ptr<Model> model = folder.empty() ? load_start(recipe_, start(), trained_, wide, [](Model&) {})
+                                                  : load_frozen_model(find_model(folder), wide, device());
+    check_can_follow(*model, trained_, following_.at(role));
+    made = std::make_unique<Follower>(std::move(model), following_.at(role), run);
+    if (!moved_.empty() && !replaced_.contains(role)) made->restore(Safetensors(moved_), role + ".");
+  });
+  return *made;
+}
+
+bool RunResources::moves_after(std::int64_t step) const {
+  return std::any_of(following_.begin(), following_.end(),
+                     [&](const auto& role) { return step % role.second.every == 0; });
+}
+
+void RunResources::follow(std::int64_t step, Updater& updater) {
+  for (const auto& [role, how] : following_)
+    if (step % how.every == 0) follower(role).follow(trained_, updater);
+}
+
+std::vector<Slice> RunResources::followed() const {
+  std::vector<Slice> all;
+  for (const auto& [role, follower] : followers_)
+    follower->each([&, &its = role](Slice slice) {
+      slice.name = its + "." + slice.name;
+      all.push_back(std::move(slice));
+    });
+  return all;
+}
+
+void RunResources::resumed_from(const fs::path& checkpoint, std::set<std::string> replaced) {
+  replaced_ = std::move(replaced);
+  const fs::path file = checkpoint / "state" / kFollowingFile;
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return;
+  if (!following_.empty())
+    moved_ = file;
+  else
+    log::warning("{}: of no use any more: the run goes on with a reference that does not move", file.string());
 }
 
 // Only where there is one: of several all ranks would have to go through them in one order.
@@ -149,6 +200,7 @@ void RunResources::together(const std::function<void()>& work) const {
 void RunResources::let_go() {
   shares_.reset();
   loaded_.clear();
+  followers_.clear();
 }
 
 void RunResources::load_all() const {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "base/log.h"
@@ -36,25 +38,28 @@ bool any_of(const std::vector<config::Change>& changes, std::initializer_list<st
   });
 }
 
-// Further models, as a reference, are read anew at each start.
-void check_models(const RestoreFrom& parts, const RunState& state, const std::map<std::string, std::string>& hashes) {
+// Further models, as a reference, are read anew at each start. Returns the roles whose models are others now.
+std::set<std::string> check_models(const RestoreFrom& parts, const RunState& state,
+                                   const std::map<std::string, std::string>& hashes) {
   std::vector<std::string> changed, options;
+  std::set<std::string> roles;
   bool refused = false;
   for (const auto& [role, hash] : hashes) {
     const auto before = state.models.find(role);
     if (before == state.models.end() || before->second == hash) continue;
-    changed.push_back("the " + role);
+    changed.push_back("the " + role), roles.insert(role);
     const std::string option = role == kBaseRole ? "model.path" : "objective." + role;
     options.push_back("--override " + option);
     refused |= !is_overridden(option, parts.options.override_keys);
   }
-  if (changed.empty()) return;
+  if (changed.empty()) return roles;
   const std::string fact = fmt::format("{}: {} is not the model that the run has had so far", parts.recipe.run.folder,
                                        join(changed, ", and "));
   if (refused)
     throw Error(ErrorKind::checkpoint, fact)
         .hint(fmt::format("put that one back; {} goes on with the new one, --new starts afresh", join(options, " ")));
   log::warning("{}; goes on with the new one", fact);
+  return roles;
 }
 
 // What a run's bits depend on besides its recipe, its data and how many threads and ranks it has.
@@ -230,7 +235,7 @@ RunState restore(const RestoreFrom& parts, Updater& updater) {
     during("resuming from " + checkpoint.path().string(),
            [&] { state = take_checkpoint(parts, checkpoint, updater); });
     check_same(parts, state, files, data_hash);
-    check_models(parts, state, models);
+    parts.resources.resumed_from(checkpoint.path(), check_models(parts, state, models));
     if (state.rows < 0) state.rows = rows_before(checkpoint, state.step);
     const bool other_data = is_overridden("data", parts.options.override_keys) && !(stream && goes_on(parts, state));
     if (other_data) state.data_position.clear();  // of a stream: it begins at its beginning

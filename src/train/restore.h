@@ -20,7 +20,7 @@ struct RestoreFrom {
   io::RunFolder& run;
   const std::optional<io::Checkpoint>& from;
   const std::vector<config::Change>& changes;
-  const RunResources& resources;
+  RunResources& resources;
   const RunState& begin;  // how far a new run is already
 };
 

@@ -96,6 +96,7 @@ StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwis
   state.data_position = loader_.position();
   state.rows = loader_.rows_before(state.step);
   state.tokens += report.tokens;
+  resources_.follow(state.step, updater());
   if (!unread_) tell(report);
   return report;
 }

@@ -76,7 +76,7 @@ class Stepper {
   // A batch of an evaluation set, as loss() of that model measures it; nullptr: this rank has none, and others have.
   void complete(Batch* batch, Model& model) const;
   const Objective& objective() const { return *objective_; }
-  const RunResources& resources() const { return resources_; }
+  RunResources& resources() { return resources_; }
   const Optimizer& optimizer() const { return frame_.optimizer(); }
   Updater& updater() { return frame_.updater(); }
 

@@ -107,6 +107,7 @@ bool Stepper::may_read_late(const Work& work) const {
   return work.has_norm && hooks.reads_late() && world_.size() == 1 && trained_.empty() &&
          frame_.run.own_updates.empty() && recipe_.trainer.precision != Precision::fp16 &&
          frame_.optimizer().curvature_every() == 0 && objective_->is_recordable() &&
+         !resources_.moves_after(frame_.run.step + 1) &&
          std::none_of(work.passed.begin(), work.passed.end(), observes);
 }
 

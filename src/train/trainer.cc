@@ -568,6 +568,7 @@ CheckpointParts Trainer::checkpoint_parts() {
   parts.batch_size = t.batch_size;
   parts.with_optimizer = t.save.optimizer || goes_on_;
   parts.adapter = frame_->adapter;
+  parts.followed = stepper_->resources().followed();
   return parts;
 }
 

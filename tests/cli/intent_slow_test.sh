@@ -175,6 +175,12 @@ objective.dpo.discopop_tau | dpo.yaml --objective.loss_type=discopop | --objecti
 objective.dpo.beta | dpo.yaml | --objective.beta=0.5
 objective.dpo.label_smoothing | dpo.yaml | --objective.label_smoothing=0.2
 objective.dpo.rpo_alpha | dpo.yaml | --objective.rpo_alpha=1
+objective.dpo.ld_alpha | dpo.yaml | --objective.ld_alpha=0
+objective.dpo.f_divergence_type | dpo.yaml | --objective.f_divergence_type=forward_kl
+objective.dpo.f_alpha_divergence_coef | dpo.yaml --objective.f_divergence_type=alpha_divergence | --objective.f_alpha_divergence_coef=2
+objective.dpo.use_weighting | dpo.yaml | --objective.use_weighting=true
+objective.dpo.reference_sync_steps | dpo.yaml | --objective.reference_sync_steps=1
+objective.dpo.reference_mixup_alpha | dpo.yaml --objective.reference_sync_steps=1 | --objective.reference_mixup_alpha=0.1
 objective.dpo.reference_free | dpo.yaml | --objective.reference_free=true
 objective.dpo.reference | dpo.yaml | --objective.reference=m2
 objective.dpo.precompute_reference | dpo.yaml | --objective.precompute_reference=true
@@ -189,6 +195,8 @@ objective.kto.loss_type | kto.yaml | --objective.loss_type=apo_zero_unpaired
 objective.kto.beta | kto.yaml | --objective.beta=0.5
 objective.kto.desirable_weight | kto.yaml | --objective.desirable_weight=2
 objective.kto.undesirable_weight | kto.yaml | --objective.undesirable_weight=2
+objective.kto.reference_sync_steps | kto.yaml | --objective.reference_sync_steps=1
+objective.kto.reference_mixup_alpha | kto.yaml --objective.reference_sync_steps=1 | --objective.reference_mixup_alpha=0.1
 objective.kto.reference | kto.yaml | --objective.reference=m2
 objective.kto.precompute_reference | kto.yaml --objective.loss_type=apo_zero_unpaired | --objective.precompute_reference=true
 objective.reward.center_rewards_coefficient | reward.yaml | --objective.center_rewards_coefficient=0.5
@@ -215,6 +223,8 @@ objective.grpo.num_iterations | grpo.yaml | --objective.num_iterations=2
 objective.grpo.num_minibatches | grpo.yaml --trainer.accumulate=2 | --objective.num_minibatches=2
 objective.grpo.epsilon | twice.yaml --optimizer.learning_rate=0.1 | --objective.epsilon=1e-4
 objective.grpo.epsilon_high | twice.yaml --optimizer.learning_rate=0.1 | --objective.epsilon_high=1e-4
+objective.grpo.reference_sync_steps | grpo.yaml --objective.beta=0.5 | --objective.reference_sync_steps=1
+objective.grpo.reference_mixup_alpha | grpo.yaml --objective.beta=0.5 --objective.reference_sync_steps=1 | --objective.reference_mixup_alpha=0.1
 objective.grpo.reference | grpo.yaml --objective.beta=0.5 | --objective.reference=m2
 objective.grpo.mask_truncated_completions | grpo.yaml '--objective.stop=[e, a, "0"]' | --objective.mask_truncated_completions=true
 objective.grpo.beta | grpo.yaml | --objective.beta=0.5
@@ -224,6 +234,7 @@ objective.grpo.multi_objective_aggregation | grpo.yaml | --objective.multi_objec
 objective.grpo.importance_sampling_level | twice.yaml --optimizer.learning_rate=0.1 | --objective.importance_sampling_level=sequence
 objective.grpo.delta | twice.yaml --optimizer.learning_rate=0.3 | --objective.delta=1.0001
 objective.grpo.off_policy_mask_threshold | twice.yaml --optimizer.learning_rate=0.3 | --objective.off_policy_mask_threshold=1e-6
+objective.grpo.top_entropy_quantile | grpo.yaml | --objective.top_entropy_quantile=0.2
 objective.grpo.use_bias_correction_kl | twice.yaml --objective.beta=0.5 | --objective.use_bias_correction_kl=false
 objective.grpo.sapo_temperature_pos | twice.yaml --objective.loss_type=sapo --optimizer.learning_rate=0.1 | --objective.sapo_temperature_pos=3
 objective.grpo.sapo_temperature_neg | twice.yaml --objective.loss_type=sapo --optimizer.learning_rate=0.1 | --objective.sapo_temperature_neg=3
@@ -269,6 +280,8 @@ objective.rloo.num_iterations | rloo.yaml | --objective.num_iterations=2
 objective.rloo.num_minibatches | rloo.yaml --trainer.accumulate=2 | --objective.num_minibatches=2
 objective.rloo.epsilon | rloo.yaml --objective.num_iterations=2 --optimizer.learning_rate=0.1 | --objective.epsilon=1e-4
 objective.rloo.epsilon_high | rloo.yaml --objective.num_iterations=2 --optimizer.learning_rate=0.1 | --objective.epsilon_high=1e-4
+objective.rloo.reference_sync_steps | rloo.yaml | --objective.reference_sync_steps=1
+objective.rloo.reference_mixup_alpha | rloo.yaml --objective.reference_sync_steps=1 | --objective.reference_mixup_alpha=0.1
 objective.rloo.reference | rloo.yaml | --objective.reference=m2
 objective.rloo.mask_truncated_completions | rloo.yaml '--objective.stop=[e, a, "0"]' | --objective.mask_truncated_completions=true
 objective.rloo.beta | rloo.yaml | --objective.beta=0.5
@@ -351,6 +364,11 @@ optimizer.schedule.inverse_sqrt.timescale | r.yaml '--optimizer.schedule={type: 
 optimizer.schedule.wsd.final_ratio | r.yaml '--optimizer.schedule={type: wsd, decay_steps: 3}' | --optimizer.schedule.final_ratio=0.5
 optimizer.schedule.wsd.decay_steps | r.yaml '--optimizer.schedule={type: wsd}' | --optimizer.schedule.decay_steps=3
 optimizer.schedule.wsd.decay_type | r.yaml '--optimizer.schedule={type: wsd, decay_steps: 3}' | --optimizer.schedule.decay_type=linear
+optimizer.schedule.jagged.restart_steps | r.yaml '--optimizer.schedule={type: jagged, restart_steps: 2, restart_warmup_steps: 1}' | --optimizer.schedule.restart_steps=3
+optimizer.schedule.jagged.restart_warmup_steps | r.yaml '--optimizer.schedule={type: jagged, restart_steps: 2, restart_warmup_steps: 1}' | --optimizer.schedule.restart_warmup_steps=0
+optimizer.schedule.jagged.restart_anneal_steps | r.yaml '--optimizer.schedule={type: jagged, restart_steps: 3, restart_warmup_steps: 1}' | --optimizer.schedule.restart_anneal_steps=2
+optimizer.schedule.jagged.restart_ratio | r.yaml '--optimizer.schedule={type: jagged, restart_steps: 2, restart_warmup_steps: 1}' | --optimizer.schedule.restart_ratio=0.5
+optimizer.schedule.jagged.schedule | r.yaml '--optimizer.schedule={type: jagged, restart_steps: 2, restart_warmup_steps: 1}' | --optimizer.schedule.schedule=linear
 trainer.batch_size | r.yaml | --trainer.batch_size=1
 trainer.step_rows | r.yaml | --trainer.step_rows=4
 trainer.memory_limit | r.yaml --trainer.batch_size=auto --trainer.step_rows=4 | --trainer.memory_limit=1MB
@@ -513,11 +531,17 @@ for type in constant cosine cosine_with_restarts exponential inverse_sqrt linear
   cat <<R
 optimizer.schedule.$type.warmup_steps | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.warmup_steps=2
 optimizer.schedule.$type.warmup_ratio | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.warmup_ratio=0.5
+optimizer.schedule.$type.warmup_type | r.yaml '--optimizer.schedule={type: $type, warmup_steps: 2}' | --optimizer.schedule.warmup_type=quadratic
 R
 done >>options
 for type in cosine cosine_with_restarts exponential linear polynomial; do
   cat <<R
 optimizer.schedule.$type.final_ratio | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.final_ratio=0.5
+R
+done >>options
+for type in cosine cosine_with_restarts linear polynomial; do
+  cat <<R
+optimizer.schedule.$type.fall_ratio | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.fall_ratio=0.75
 R
 done >>options
 for type in constant cosine cosine_with_restarts exponential inverse_sqrt linear polynomial; do

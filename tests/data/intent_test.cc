@@ -1,5 +1,7 @@
 // Nothing that a record or a data file says is passed over: each field and option changes what is learnt, or is
 // refused.
+#include <fmt/format.h>
+
 #include <map>
 
 #include "data/fields.h"
@@ -150,7 +152,27 @@ TEST(Intent, AMessageThatIsNotToBeLearntIsNot) {
                        R"({"from": "human", "value": "c"}, {"from": "gpt", "value": "d"}]})"),
             last_only);
   EXPECT_THAT(refused(two_turns(R"(, "weight": 1, "train": false)")), HasSubstr("weight and train contradict each other"));
-  EXPECT_THAT(refused(two_turns(R"(, "train_detail": [{"begin_offset": 0}])")), HasSubstr("parts of a message cannot be"));
+}
+
+// train_detail; a message's own choice comes first, as in Axolotl.
+TEST(Intent, PartsOfAMessageThatAreNotToBeLearntAreNot) {
+  const auto detail = [](const char* train) {
+    return fmt::format(R"(, "train_detail": [{{"begin_offset": 0, "end_offset": 0, "train": {}}}])", train);
+  };
+  const std::string all = outcome_of(two_turns("")), parts = outcome_of(two_turns(detail("false")));
+  EXPECT_EQ(parts.find("error"), std::string::npos) << parts;
+  EXPECT_NE(parts, all);
+  EXPECT_NE(parts, outcome_of(two_turns(R"(, "weight": 0)"))) << "its end is learnt";
+  EXPECT_EQ(outcome_of(two_turns(R"(, "weight": 0)" + detail("true"))), outcome_of(two_turns(R"(, "weight": 0)")));
+  const std::string none = R"(, "train_detail": [])";
+  EXPECT_EQ(outcome_of(two_turns(R"(, "train_detail": null)")), all);
+  EXPECT_EQ(outcome_of(two_turns(none)), outcome_of(two_turns(R"(, "weight": 0)")));
+  EXPECT_EQ(outcome_of(two_turns(R"(, "weight": 1)" + none)), all);
+  EXPECT_EQ(outcome_of(two_turns("", none)), all) << "a user's message is not learnt anyway";
+  EXPECT_THAT(refused(two_turns(R"(, "train_detail": [{"begin_offset": 0}])")),
+              HasSubstr("messages[1]: train_detail[0]: end_offset: expected a whole number"));
+  EXPECT_THAT(refused(two_turns("", detail("true"))), HasSubstr("only the assistant's messages can be"));
+  EXPECT_THAT(refused(two_turns(detail("true")), Loss::all), HasSubstr("but loss is all"));
 }
 
 TEST(Intent, ARecordWhoseMessagesAreAllLeftOutLearnsNothing) {

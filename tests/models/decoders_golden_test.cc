@@ -43,9 +43,10 @@ TEST_P(DecoderGolden, EveryGradient) {
   pass.training = true;
   mean_loss(*model, batch, pass).backward();
   // Input gates that are all larger by the same number change next to nothing: their bias's gradient is a small sum of
-  // large parts, off by 2e-5 of itself in transformers' own fp32.
-  expect_golden_gradients(*model, golden_.tensors,
-                          [](const std::string& name) { return name.ends_with("igate_preact.bias") ? 1e-2 : 1e-3; });
+  // large parts, off by 2e-5 of itself in transformers' own fp32. Of xIELU's steepness parts of all tokens cancel.
+  expect_golden_gradients(*model, golden_.tensors, [](const std::string& name) {
+    return name.ends_with("igate_preact.bias") || name.find("act_fn.alpha") != name.npos ? 1e-2 : 1e-3;
+  });
 }
 
 TEST_P(DecoderGolden, TenSteps) {
@@ -65,7 +66,7 @@ TEST_P(DecoderGolden, TheCacheGivesWhatAWholePassGives) {
 INSTANTIATE_TEST_SUITE_P(Models, DecoderGolden, testing::ValuesIn(golden_params(golden_names(kDecoders))),
                          print_golden);
 
-TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 74u); }
+TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 88u); }
 
 TEST(Decoders, CheckpointedBlocksGiveTheSameBits) {
   for (const std::string& name : golden_names(kDecoders))
@@ -91,7 +92,8 @@ TEST(Decoders, PackedIsPadded) {
 TEST(Decoders, LowerPrecisionStaysNear) {
   for (const std::string& name : golden_names(kDecoders)) {
     if (name.starts_with("mixtral") || name.find("moe") != name.npos || name.starts_with("qwen3_next") ||
-        name == "gpt_oss" || name.starts_with("deepseek"))
+        name == "gpt_oss" || name.starts_with("deepseek") || name.starts_with("dots1") ||
+        name.starts_with("minimax") || name.starts_with("flex_olmo"))
       continue;  // a rounding may send a token to another expert
     const Golden golden(name, kDecoders);
     const Tensor expected = golden["logits"];

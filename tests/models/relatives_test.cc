@@ -2,6 +2,7 @@
 // absent keys mean, and what training drops. What they compute: decoders_golden_test.cc.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "models/golden.h"
@@ -79,7 +80,12 @@ TEST(Relatives, ThatCannotBeSayWhyOnce) {
       {R"("model_type": "phi", "mlp_bias": true)", "mlp_bias: phi has no such key"},
       {R"("model_type": "stablelm", "head_dim": 16)", "head_dim: got 16, expected hidden_size / num_attention_heads"},
       {R"("model_type": "stablelm", "hidden_dropout": 2)", "hidden_dropout: got 2"},
-      {R"("model_type": "nemotron", "rms_norm_eps": 1e-5)", "rms_norm_eps: nemotron has no such key"}};
+      {R"("model_type": "nemotron", "rms_norm_eps": 1e-5)", "rms_norm_eps: nemotron has no such key"},
+      {R"("model_type": "apertus", "hidden_act": "silu")", "hidden_act: got \"silu\", expected xielu"},
+      {R"("model_type": "apertus", "qk_norm": false)", "qk_norm: got false, expected true"},
+      {R"("model_type": "apertus", "post_norm": true)", "post_norm: got true, expected false"},
+      {R"("model_type": "apertus", "architectures": ["ApertusForSequenceClassification"])",
+       "architectures: transformers has no classifier of type apertus"}};
   for (const auto& [json, expected] : cases) {
     const std::string problem = problem_of_relative(json);
     EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
@@ -129,7 +135,10 @@ TEST(Relatives, OfPublishedFilesAreRead) {
        R"("model_type": "stablelm", "partial_rotary_factor": 0.25, "rotary_scaling_factor": 1.0, "rope_theta": 10000,
            "layer_norm_eps": 1e-05, "use_qkv_bias": true, "num_key_value_heads": 2)",
        R"("model_type": "nemotron", "partial_rotary_factor": 0.5, "norm_eps": 1e-05, "head_dim": 8, "rope_theta": 10000,
-           "hidden_act": "relu2", "rope_scaling": null, "mlp_bias": false, "attention_bias": false)"})
+           "hidden_act": "relu2", "rope_scaling": null, "mlp_bias": false, "attention_bias": false)",
+       R"("model_type": "apertus", "hidden_act": "xielu", "hidden_dropout": 0.0, "mlp_bias": false, "post_norm": false,
+           "qk_norm": true, "rope_theta": 12000000, "rope_scaling": {"factor": 8.0, "high_freq_factor": 4.0,
+           "low_freq_factor": 1.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"})"})
     EXPECT_EQ(problem_of_relative(more), "no error") << more;
 }
 
@@ -155,6 +164,9 @@ TEST(Relatives, AbsentKeysMeanWhatTheyDoInTransformers) {
   EXPECT_THAT(told(R"("model_type": "arcee")"), HasSubstr(R"("hidden_act": "relu2")"));
   EXPECT_THAT(told(R"("model_type": "phi")"), HasSubstr(R"("partial_rotary_factor": 0.5)"));
   EXPECT_THAT(told(R"("model_type": "stablelm")"), HasSubstr(R"("partial_rotary_factor": 0.25)"));
+  const std::string apertus = told(R"("model_type": "apertus", "rope_theta": 100.0)");
+  for (const char* part : {R"("hidden_act": "xielu")", R"("rope_type": "llama3")", R"("rope_theta": 1.2e+07)"})
+    EXPECT_THAT(apertus, HasSubstr(part));
   const std::string nemotron = told(R"("model_type": "nemotron")");
   for (const char* part : {R"("partial_rotary_factor": 0.5)", R"("initializer_range": 0.0134)", R"("head_dim": 8)"})
     EXPECT_THAT(nemotron, HasSubstr(part));
@@ -180,6 +192,23 @@ TEST(Relatives, DropoutActsInTrainingOnlyAndFollowsThePassesSeed) {
     EXPECT_TRUE(at::equal(run(true, 1), run(true, 1))) << more;
     EXPECT_FALSE(at::equal(run(true, 1), run(false, 1))) << more;
     EXPECT_FALSE(at::equal(run(true, 1), run(true, 2))) << more;
+  }
+}
+
+// Numbers without dimensions, too, which files have beside the learnt ones.
+TEST(Relatives, ApertussActivationBeginsAsInTransformers) {
+  const auto model = relative_of(R"("model_type": "apertus")");
+  init_weights(*model, 1, Precision::fp32);
+  std::map<std::string, Tensor> of_layer;
+  model->each_weight([&](const std::string& name, Weight& weight) {
+    if (name.starts_with("model.layers.1.mlp.act_fn.")) of_layer[name.substr(name.rfind('.') + 1)] = weight.use();
+  });
+  ASSERT_EQ(of_layer.size(), 4u);
+  const std::tuple<const char*, double, int> expected[] = {
+      {"alpha_p", 0.2033823, 1}, {"alpha_n", -1.0502256, 1}, {"beta", 0.5, 0}, {"eps", -1e-6, 0}};
+  for (const auto& [name, value, dimensions] : expected) {
+    EXPECT_NEAR(of_layer.at(name).item<double>(), value, 1e-6 * std::abs(value)) << name;
+    EXPECT_EQ(of_layer.at(name).dim(), dimensions) << name;
   }
 }
 

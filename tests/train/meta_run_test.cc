@@ -104,6 +104,21 @@ TEST_F(MetaRun, GoesThroughAllOptimizersAndObjectives) {
       plan(recipe({{"objective", "{type: dpo}"}, {"data.train", (folder_ / "pairs.jsonl").string()}}));
   EXPECT_EQ(dpo.unknown, "");
   EXPECT_NEAR(static_cast<double>(dpo.other_models) / static_cast<double>(dpo.weights), 1, 0.01);
+  const training::MemoryPlan weighted = plan(recipe({{"objective", "{type: dpo, use_weighting: true, ld_alpha: 0.5}"},
+                                                     {"data.train", (folder_ / "pairs.jsonl").string()}}));
+  EXPECT_EQ(weighted.unknown, "");
+  // Mixed in fp32, and then kept in checkpoints.
+  const auto following = [&](const std::string& precision, const std::string& steps) {
+    return plan(recipe({{"objective", "{type: dpo, reference_sync_steps: " + steps + "}"},
+                        {"trainer.precision", precision},
+                        {"data.train", (folder_ / "pairs.jsonl").string()}}));
+  };
+  for (const auto& [precision, weights] : {std::pair("fp32", 0.0), std::pair("bf16", 2.0)}) {
+    const training::MemoryPlan still = following(precision, "0"), moves = following(precision, "2");
+    const auto more = static_cast<double>(moves.other_models - still.other_models);
+    EXPECT_NEAR(more / static_cast<double>(still.weights), weights, 0.02) << precision;
+    EXPECT_GT(moves.checkpoint, still.checkpoint + still.weights / 2) << precision;
+  }
   for (const char* type : {"orpo", "cpo", "kto", "reward"})
     EXPECT_EQ(plan(recipe({{"objective", type}, {"data.train", (folder_ / "pairs.jsonl").string()}})).unknown, "");
   const std::string stream = "[{stream: true, path: " + (folder_ / "pairs.jsonl").string() + "}]";

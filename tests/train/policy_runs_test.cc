@@ -42,7 +42,8 @@ class PolicyRuns : public test::Together {
 
 TEST_F(PolicyRuns, GoOnToTheSameBits) {
   test::register_test_callbacks();
-  for (const std::string objective : {"num_iterations: 2, num_minibatches: 2, beta: 0.05", "scale_rewards: none"}) {
+  for (const std::string objective : {"num_iterations: 2, num_minibatches: 2, beta: 0.05", "scale_rewards: none",
+                                      "beta: 0.2, reference_sync_steps: 2, top_entropy_quantile: 0.3"}) {
     SCOPED_TRACE(objective);
     const auto at = [&](const char* name, const std::string& callbacks) {
       const std::filesystem::path folder = in(name + std::to_string(objective.size()));
@@ -61,14 +62,19 @@ TEST_F(PolicyRuns, GoOnToTheSameBits) {
 }
 
 TEST_F(PolicyRuns, TwoRanksGiveTheAnswersOfOne) {
-  const test::Overrides options = asked({{"trainer.precision", "fp64"}}, "num_iterations: 2, scale_rewards: batch");
-  run(1, "one", options);
-  run(2, "two", options);
-  for (const char* metric : {"reward", "reward_std", "completions/mean_length", "loss", "grad_norm", "eval_reward"}) {
-    const auto one = values(in("one"), metric), two = values(in("two"), metric);
-    ASSERT_EQ(one.size(), two.size()) << metric;
-    ASSERT_FALSE(one.empty()) << metric;
-    for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i], two[i], 1e-9) << metric << i;
+  for (const std::string objective :
+       {"num_iterations: 2, scale_rewards: batch", "top_entropy_quantile: 0.3, beta: 0.1, reference_sync_steps: 3"}) {
+    SCOPED_TRACE(objective);
+    const test::Overrides options = asked({{"trainer.precision", "fp64"}}, objective);
+    const std::string one = "one" + objective.substr(0, 3), two = "two" + objective.substr(0, 3);
+    run(1, one, options);
+    run(2, two, options);
+    for (const char* metric : {"reward", "reward_std", "completions/mean_length", "loss", "grad_norm", "eval_reward"}) {
+      const auto a = values(in(one), metric), b = values(in(two), metric);
+      ASSERT_EQ(a.size(), b.size()) << metric;
+      ASSERT_FALSE(a.empty()) << metric;
+      for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-9) << metric << i;
+    }
   }
 }
 

@@ -159,9 +159,21 @@ CASES = [
                                               "num_dense_layers": 0, "use_expert_bias": False, "conv_bias": True,
                                               "norm_topk_prob": False, "num_experts_per_tok": 2, "head_dim": 10,
                                               "tie_word_embeddings": False, "rope_parameters": PLAIN}),
+    Case("granitemoe", hf.GraniteMoeConfig, {**MIXTRAL, "num_experts_per_tok": 3, "output_router_logits": True,
+                                             "router_aux_loss_coef": 0.05, "attention_bias": True,
+                                             "embedding_multiplier": 3.0, "attention_multiplier": 0.3,
+                                             "residual_multiplier": 0.22, "logits_scaling": 1.7}),
+    Case("granitemoe-tied", hf.GraniteMoeConfig, {**MIXTRAL, "num_experts_per_tok": 2, "tie_word_embeddings": True,
+                                                  "hidden_act": "gelu", "pad_token_id": 3}),
+    Case("flex_olmo", hf.FlexOlmoConfig, {**OLMOE, "num_experts_per_tok": 3, "attention_bias": True,
+                                          "output_router_logits": True, "router_aux_loss_coef": 0.05}),
+    Case("flex_olmo-plain", hf.FlexOlmoConfig, {**OLMOE, "num_experts_per_tok": 2, "norm_topk_prob": True,
+                                                "tie_word_embeddings": True}),
+    Case("apertus", hf.ApertusConfig, {**BASE, "head_dim": 10, "attention_bias": True, "rope_parameters": PLAIN}),
+    Case("apertus-tied", hf.ApertusConfig, {**BASE, "tie_word_embeddings": True}),
 ]
 TWO_ROPES = ("gemma3_text", "olmo3")
-ROUTED = ("mixtral", "gpt_oss", "olmoe", "lfm2_moe")
+ROUTED = ("mixtral", "gpt_oss", "olmoe", "lfm2_moe", "granitemoe", "flex_olmo")
 PARTS = {"gate_up_proj": ("w1", "w3"), "down_proj": ("w2",)}
 
 
@@ -173,6 +185,8 @@ def random_model(case):
     for name, correction in model.named_buffers():
         if name.endswith("expert_bias"):
             correction.copy_(torch.randn(correction.shape, generator=torch.Generator().manual_seed(case.seed)) * 0.3)
+        if case.name == "apertus" and name.endswith(("act_fn.beta", "act_fn.eps")):  # others than usual
+            correction.fill_(0.4 if name.endswith("beta") else -0.05)
     return fill(model, case.seed, is_table, is_norm, tied_scale(model) / embedding_scale(case))
 
 
@@ -187,8 +201,11 @@ def load(folder):
 
 def gradients(model):
     """By the names of the file, which keeps every expert's matrices apart."""
-    if model.config.model_type == "olmoe":
+    if model.config.model_type in ("olmoe", "flex_olmo"):
         yield from golden_moe.gradients(model)
+        return
+    if model.config.model_type == "granitemoe":
+        yield from ((granite_name(name), weight.grad) for name, weight in model.named_parameters())
         return
     for name, weight in model.named_parameters():
         stem, part = name.rsplit(".", 1)
@@ -201,10 +218,19 @@ def gradients(model):
                 yield f"{stem}.{expert}.{own}.weight", piece
 
 
+def granite_name(name):
+    for own, there in (("experts.gate_up_proj", "input_linear.weight"), ("experts.down_proj", "output_linear.weight"),
+                       ("router.weight", "router.layer.weight")):
+        name = name.replace(f"block_sparse_moe.{own}", f"block_sparse_moe.{there}")
+    return name
+
+
 def old_config(config, case):
     """As transformers 4 would have written it."""
     if case.name == "gpt_oss-plain":
         return None  # no rope_scaling there means YaRN
+    if case.name == "apertus":
+        return None  # no rope_scaling there means llama3
     if case.name == "ministral3-plain":
         return None  # how queries grow is said in rope_scaling, which is absent
     if config["model_type"] not in TWO_ROPES:

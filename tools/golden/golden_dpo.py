@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # Preference training as TRL's DPOTrainer does it: golden_dpo.py -> tests/golden/train/dpo/{config.json,
-# model.safetensors, pairs.jsonl, adapter, dpo_30_steps.json, dpo_losses.json}. A tiny model reads bytes: id 257 ends an
+# model.safetensors, pairs.jsonl, adapter, dpo_30_steps.json, dpo_losses.json, dpo_variants.json}; with --variants the
+# last one alone. A tiny model reads bytes: id 257 ends an
 # answer, as hone's tokenizer `bytes` has it. TRL is given ids, so that only the training is compared. Pairs are of very
 # uneven lengths.
 import json
+import sys
 import tempfile
 
 import peft
@@ -128,7 +130,49 @@ def losses(pairs):
     return made
 
 
+# Hone's options and TRL's, where these have other names.
+VARIANTS = {
+    "ld_half": ({"ld_alpha": 0.5}, {"ld_alpha": 0.5}),
+    "ld_none": ({"ld_alpha": 0.0}, {"ld_alpha": 0.0}),
+    "forward_kl": ({"f_divergence_type": "forward_kl"}, None),
+    "js_divergence": ({"f_divergence_type": "js_divergence"}, None),
+    "alpha_divergence": ({"f_divergence_type": "alpha_divergence"}, None),
+    "alpha_divergence_high": ({"f_divergence_type": "alpha_divergence", "f_alpha_divergence_coef": 1.7}, None),
+    "alpha_divergence_one": ({"f_divergence_type": "alpha_divergence", "f_alpha_divergence_coef": 1.0}, None),
+    "ipo_forward_kl": ({"f_divergence_type": "forward_kl", "loss_type": "ipo"}, None),
+    "norm_js": ({"f_divergence_type": "js_divergence", "loss_type": "sigmoid_norm"}, None),
+    "weighted": ({"use_weighting": True}, None),
+    # (TRL multiplies its losses in place, which its hinge and its sums of losses cannot stand.)
+    "weighted_ld_ipo": ({"use_weighting": True, "ld_alpha": 0.3, "loss_type": "ipo"}, None),
+    "moving": (
+        {"reference_sync_steps": 3},
+        {"sync_ref_model": True, "ref_model_sync_steps": 3},
+    ),
+    "moving_each": (
+        {"reference_sync_steps": 1, "reference_mixup_alpha": 0.1},
+        {"sync_ref_model": True, "ref_model_sync_steps": 1, "ref_model_mixup_alpha": 0.1},
+    ),
+    "moving_whole": (
+        {"reference_sync_steps": 4, "reference_mixup_alpha": 1.0},
+        {"sync_ref_model": True, "ref_model_sync_steps": 4, "ref_model_mixup_alpha": 1.0},
+    ),
+}  # fmt: skip
+
+
+def variants(pairs):
+    # (Accuracies are those of rounding where a reference has just become the model.)
+    logged = ("loss", "grad_norm", "rewards/margins", "logps/chosen")
+    runs = {}
+    for name, (own, theirs) in VARIANTS.items():
+        made = run(pairs, steps=10, **(own if theirs is None else theirs))
+        runs[name] = {one: made[one] for one in logged}
+    return {"settings": {name: own for name, (own, _) in VARIANTS.items()}, "runs": runs}
+
+
 def main():
+    if "--variants" in sys.argv:  # of the files that are there
+        pairs = [json.loads(line) for line in (FOLDER / "pairs.jsonl").read_text().splitlines()]
+        return common.write_json(FOLDER / "dpo_variants.json", variants(pairs), MAKER)
     FOLDER.mkdir(parents=True, exist_ok=True)
     make_model()
     pairs = make_pairs()
@@ -143,6 +187,7 @@ def main():
         MAKER,
     )
     common.write_json(FOLDER / "dpo_losses.json", {"settings": LOSSES, "runs": losses(pairs)}, MAKER)
+    common.write_json(FOLDER / "dpo_variants.json", variants(pairs), MAKER)
 
 
 if __name__ == "__main__":

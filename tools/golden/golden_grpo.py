@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # Groups of answers as TRL's GRPOTrainer and RLOOTrainer learn from them: golden_grpo.py ->
-# tests/golden/train/grpo/runs.json. The model is that of golden_dpo.py, which is run first. Nothing is sampled:
-# prompts, answers and rewards are made here, a rollout takes the next four prompts, and answers keep their order.
+# tests/golden/train/grpo/{runs.json, more.json}, with --more the last one alone.
+# The model is that of golden_dpo.py, which is run first. Nothing is sampled: prompts, answers and rewards are made
+# here, a rollout takes the next four prompts, and answers keep their order.
 # `updates` tells of each micro-batch of each update the rollout, its first answer of sixteen and what follows its last.
 #
 # What one would not guess of TRL 1.16:
@@ -14,6 +15,7 @@
 #   whole answers, and its frac_reward_zero_std looks at rewards after the KL.
 # - A masked answer (mask_truncated_completions) still counts in its group's mean and std, and in a mean over answers.
 import json
+import sys
 import tempfile
 
 import torch
@@ -72,6 +74,17 @@ RLOO = {
     "rloo_clipped_rewards": {"beta": 0.05, "reward_clip_range": [0.0, 0.8]},
     "rloo_truncated": {"beta": 0.05, "mask_truncated_completions": True} | TWICE,
     "rloo_accumulated": {"beta": 0.05, "gradient_accumulation_steps": 2} | HALVES | TWICE,
+}  # fmt: skip
+# Hone's options and TRL's, where these have other names: a reference that follows the model, tokens of most entropy.
+MORE = {
+    "moving_grpo": ({"beta": 0.5, "reference_sync_steps": 2}, {"sync_ref_model": True, "ref_model_sync_steps": 2}),
+    "moving_rloo": (
+        {"beta": 0.5, "reference_sync_steps": 1, "reference_mixup_alpha": 0.3},
+        {"sync_ref_model": True, "ref_model_sync_steps": 1, "ref_model_mixup_alpha": 0.3},
+    ),
+    "entropy": ({"top_entropy_quantile": 0.2}, {}),
+    "entropy_grpo_kl": ({"top_entropy_quantile": 0.55, "loss_type": "grpo", "beta": 0.3, "temperature": 0.8}, {}),
+    "entropy_none": ({"top_entropy_quantile": 0.0, "loss_type": "dr_grpo"}, {}),
 }  # fmt: skip
 
 
@@ -184,13 +197,28 @@ def layout(value, pad=""):
     return json.dumps(value)
 
 
+def more():
+    runs = {}
+    for name, (own, theirs) in MORE.items():
+        kind, config = (Rloo, RLOOConfig) if name.endswith("rloo") else (Grpo, GRPOConfig)
+        same = {option: value for option, value in own.items() if not option.startswith("reference_")}
+        runs[name] = run(kind, config, same | theirs)
+        runs[name]["options"] = own
+    about = {"maker": MAKER, **common.versions(), "trl": trl.__version__}
+    (FOLDER / "more.json").write_text(layout(about | {"runs": runs}) + "\n")
+
+
 def main():
+    if "--more" in sys.argv:
+        grpo_trainer.shuffle_sequence_dict = rloo_trainer.shuffle_sequence_dict = lambda made: made
+        return more()
     grpo_trainer.shuffle_sequence_dict = rloo_trainer.shuffle_sequence_dict = lambda made: made
     runs = {name: run(Grpo, GRPOConfig, options) for name, options in GRPO.items()}
     runs |= {name: run(Rloo, RLOOConfig, options) for name, options in RLOO.items()}
     FOLDER.mkdir(parents=True, exist_ok=True)
     about = {"maker": MAKER, **common.versions(), "trl": trl.__version__, "settings": COMMON}
     (FOLDER / "runs.json").write_text(layout(about | DATA | {"runs": runs}) + "\n")
+    more()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # Answers that are judged one by one as TRL's KTOTrainer learns them, and what SFTTrainer makes of loss_type dft:
-# golden_kto.py -> tests/golden/train/kto/{answers.jsonl, kto.json, dft.json}. Model and texts are those of
+# golden_kto.py -> tests/golden/train/kto/{answers.jsonl, kto.json, moving.json, dft.json}; with --moving that one
+# alone. Model and texts are those of
 # golden_dpo.py, which is run first; of each pair one side is taken, more of the desirable ones.
 import json
+import sys
 import tempfile
 
 import torch
@@ -96,11 +98,25 @@ def dft(answers):
         ))  # fmt: skip
 
 
+def moving():
+    """A reference that follows the model; hone's options."""
+    made = {}
+    for name, loss in (("kto", "kto"), ("unpaired", "apo_zero_unpaired")):
+        own = {"loss_type": loss, "reference_sync_steps": 2, "reference_mixup_alpha": 0.4}
+        theirs = {"sync_ref_model": True, "ref_model_sync_steps": 2, "ref_model_mixup_alpha": 0.4}
+        answers = [json.loads(line) for line in (FOLDER / "answers.jsonl").read_text().splitlines()]
+        made[name] = {"options": own, "history": kto(answers, loss_type=loss, **theirs)}
+    common.write_json(FOLDER / "moving.json", {"runs": made}, MAKER)
+
+
 def main():
+    if "--moving" in sys.argv:
+        return moving()
     FOLDER.mkdir(parents=True, exist_ok=True)
     answers = make_answers()
     runs = {name: kto(answers, **options) for name, options in KTO.items()}
     common.write_json(FOLDER / "kto.json", {"settings": KTO, "runs": runs}, MAKER)
+    moving()
     made = dft(answers)
     common.write_json(FOLDER / "dft.json", {"loss": made["loss"], "grad_norm": made["grad_norm"]}, MAKER)
 

@@ -83,6 +83,37 @@ std::vector<TokenRange> ranges_of(const Encoding& encoding, std::string_view tex
 
 bool is_end(const Tokenizer& tokenizer, std::int32_t id) { return id == tokenizer.eos_id || tokenizer.is_special(id); }
 
+// Parts are chosen of what the assistant says, and of conversations that are not learnt as a whole.
+void check_parts(const Chat& chat, bool all, const std::string& where) {
+  const std::vector<bool> answers = assistants(chat);
+  for (std::size_t i = 0; i < chat.parts.size(); ++i) {
+    const auto& parts = chat.parts[i];
+    const auto fail = [&](const char* fact, const std::string& advice) {
+      throw Error(ErrorKind::data, fmt::format("{}: messages[{}]: {}: {}", where, i, kPartsField, fact)).hint(advice);
+    };
+    if (all && !parts.empty())
+      fail("chooses parts that are learnt, but loss is all",
+           "leave out " + option_words("data.loss") + ", or the parts");
+    const bool learns = std::any_of(parts.begin(), parts.end(), [](const MessagePart& part) { return part.train; });
+    if (learns && !answers[i])
+      fail("chooses parts that are learnt, but only the assistant's messages can be", "train: false, or no parts");
+  }
+}
+
+// What came from a message with parts is learnt where these say so; what the template writes around it is the turn's.
+void leave_out_parts(const ChatTurns& turns, const Chat& chat, std::size_t message, Tokens& tokens,
+                     const std::string& where) {
+  const auto [begin, end] = turns.own_bytes(message);
+  const std::string& content = chat.messages[message].dict().find(std::string_view("content"))->bytes();
+  const auto found = learnt_tokens(turns.encoding(), turns.whole().text, begin, end, content, chat.parts[message]);
+  if (!found)
+    throw Error(ErrorKind::data, fmt::format("{}: messages[{}]: {}: cannot tell where the content is: the template "
+                                             "does not write it once as it is",
+                                             where, message, kPartsField));
+  for (std::size_t i = 0; i < found->learnt.size(); ++i)
+    if (!found->learnt[i]) tokens.labels[found->first + i] = -100;
+}
+
 // chosen: null: all is learnt.
 ChatTokens tokens_of(const ChatTemplate& chat_template, const Tokenizer& tokenizer, const Conversation& conversation,
                      const std::vector<bool>* chosen, const std::string& where) {
@@ -91,6 +122,7 @@ ChatTokens tokens_of(const ChatTemplate& chat_template, const Tokenizer& tokeniz
   const Encoding& encoding = turns.encoding();
   const std::string& text = turns.whole().text;
   check_printed(chat_template, chat, turns.whole(), where);
+  check_parts(chat, !chosen, where);
   ChatTokens made{.tokens = {.ids = encoding.ids, .labels = encoding.ids}};
   if (!chosen) return made;
   made.tokens.labels.assign(encoding.ids.size(), -100);
@@ -103,6 +135,8 @@ ChatTokens tokens_of(const ChatTemplate& chat_template, const Tokenizer& tokeniz
               encoding.ids.begin() + static_cast<std::ptrdiff_t>(range.second),
               made.tokens.labels.begin() + static_cast<std::ptrdiff_t>(range.first));
   }
+  for (std::size_t i = 0; i < chosen->size(); ++i)
+    if ((*chosen)[i] && !chat.parts[i].empty()) leave_out_parts(turns, chat, i, made.tokens, where);
   return made;
 }
 

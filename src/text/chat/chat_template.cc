@@ -66,7 +66,7 @@ Value prepared(const Value& message) {
   auto to = std::make_shared<Dict>();
   if (reasoning) to->set("thinking", *reasoning);
   for (const auto& [key, value] : from.entries())
-    if (!value.is(Kind::none)) to->set(key, value);
+    if (!value.is(Kind::none) && key.bytes() != kPartsField) to->set(key, value);
   if (reasoning) to->set("reasoning_content", *reasoning);
   return Value::dict(std::move(to));
 }
@@ -107,8 +107,11 @@ Chat Chat::from(const Conversation& conversation, const std::string& where) {
   const Value messages = parse_list(conversation.messages, where + ": messages");
   if (!messages.is(Kind::list) || messages.items().empty())
     throw Error(ErrorKind::data, where + ": a conversation without messages");
-  for (const Value& message : messages.items())
-    chat.messages.push_back(prepared(marked_message(message, source_of(chat.messages.size()))));
+  for (const Value& message : messages.items()) {
+    const Value marked = marked_message(message, source_of(chat.messages.size()));
+    chat.parts.push_back(parts_of(marked, fmt::format("{}: messages[{}]", where, chat.messages.size())));
+    chat.messages.push_back(prepared(marked));
+  }
   const auto marked_list = [&](const std::string& text, const std::string& what, jinja::Source source) {
     const Value list = parse_list(text, where + what);
     if (!list.is(Kind::list)) return list;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hone/text.h"
+#include "text/chat/chat_parts.h"
 #include "text/jinja/template.h"
 #include "text/tokenizer/template_files.h"
 
@@ -20,6 +21,7 @@ struct Chat {
   jinja::Values messages;         // dicts
   jinja::Value tools, documents;  // lists, or None
   std::vector<std::pair<std::string, jinja::Value>> variables;
+  std::vector<std::vector<MessagePart>> parts;  // of each message; empty: it says nothing of parts
 
   // What the texts of a message, a tool or a document are marked with, but for roles (jinja/traced.h).
   static jinja::Source source_of(std::size_t message) { return static_cast<jinja::Source>(message) + 1; }

@@ -102,6 +102,11 @@ void ChatTurns::fail(std::size_t message, const std::string& fact) const {
       .hint(hint);
 }
 
+std::pair<std::size_t, std::size_t> ChatTurns::own_bytes(std::size_t message) const {
+  const Own own = own_text(message);
+  return {own.begin, own.end};
+}
+
 // Blocks belong to messages in order: a message has those that come with it.
 void ChatTurns::append_blocks_of(std::size_t message, Spans& spans) const {
   const std::size_t first = blocks_before(message), end = blocks_before(message + 1);

@@ -31,6 +31,8 @@ class ChatTurns {
 
   // The spans of the chosen messages, which are the assistant's. Throws Error(data) when that cannot be told for sure.
   Spans spans_of(const std::vector<bool>& chosen) const;
+  // From the first to the last byte that came from a message; empty where none did.
+  std::pair<std::size_t, std::size_t> own_bytes(std::size_t message) const;
 
  private:
   using Rendered = jinja::Template::Rendered;

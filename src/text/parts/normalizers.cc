@@ -58,9 +58,9 @@ class Prepend final : public Normalizer {
   std::string prefix_;
 };
 
-class Replace final : public Normalizer {
+class ReplaceStep final : public Normalizer {
  public:
-  Replace(const Json& config, const std::string& where)
+  ReplaceStep(const Json& config, const std::string& where)
       : pattern_(member(config, "pattern"), where + ".pattern"), content_(get_string(config, "content", where)) {}
   void apply(Aligned& text, RegexScratch& scratch) const override {
     Aligned out;
@@ -84,9 +84,9 @@ class Replace final : public Normalizer {
   std::string content_;
 };
 
-class Strip final : public Normalizer {
+class StripStep final : public Normalizer {
  public:
-  Strip(bool left, bool right) : left_(left), right_(right) {}
+  StripStep(bool left, bool right) : left_(left), right_(right) {}
   void apply(Aligned& text, RegexScratch&) const override {
     const std::uint8_t* classes = class_table();
     std::size_t begin = 0, end = text.text.size();
@@ -104,11 +104,11 @@ class Strip final : public Normalizer {
   bool left_, right_;
 };
 
-constexpr std::string_view kTypes =
+constexpr std::string_view kNormalizerTypes =
     "NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, StripAccents, ByteLevel, BertNormalizer, Nmt, "
     "Precompiled, Sequence";
 
-std::unique_ptr<Normalizer> make(const std::string& type, const Json& config, const std::string& where) {
+std::unique_ptr<Normalizer> make_step(const std::string& type, const Json& config, const std::string& where) {
   if (type == "NFC") return std::make_unique<FormStep>(NormalForm::nfc);
   if (type == "NFD") return std::make_unique<FormStep>(NormalForm::nfd);
   if (type == "NFKC") return std::make_unique<FormStep>(NormalForm::nfkc);
@@ -120,15 +120,15 @@ std::unique_ptr<Normalizer> make(const std::string& type, const Json& config, co
   if (type == "Nmt") return make_nmt_normalizer();
   if (type == "Precompiled") return make_precompiled_normalizer(config, where);
   if (type == "Prepend") return std::make_unique<Prepend>(get_string(config, "prepend", where));
-  if (type == "Replace") return std::make_unique<Replace>(config, where);
+  if (type == "Replace") return std::make_unique<ReplaceStep>(config, where);
   if (type == "Strip")
-    return std::make_unique<Strip>(get_bool(config, "strip_left", where), get_bool(config, "strip_right", where));
-  fail_type(where, type, kTypes);
+    return std::make_unique<StripStep>(get_bool(config, "strip_left", where), get_bool(config, "strip_right", where));
+  fail_type(where, type, kNormalizerTypes);
 }
 
 void add(Normalizers& to, const Json& config, const std::string& where) {
   const std::string type = type_of(config, where);
-  if (type != "Sequence") return to.push_back(make(type, config, where));
+  if (type != "Sequence") return to.push_back(make_step(type, config, where));
   const Json& list = get_list(config, "normalizers", where);
   for (std::size_t i = 0; i < list.size(); ++i) add(to, list[i], item_at(where, "normalizers", i));
 }

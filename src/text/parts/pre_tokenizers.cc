@@ -66,7 +66,7 @@ class SpellBytes final : public PreTokenizer {
   void apply(Work& work, RegexScratch&) const override { spell_bytes(work); }
 };
 
-constexpr std::string_view kTypes =
+constexpr std::string_view kPreTokenizerTypes =
     "ByteLevel, Split, Metaspace, Whitespace, WhitespaceSplit, BertPreTokenizer, Digits, Punctuation, "
     "CharDelimiterSplit, FixedLength, UnicodeScripts, Sequence";
 using Steps = std::vector<std::unique_ptr<PreTokenizer>>;
@@ -103,7 +103,7 @@ void add(Steps& to, const Json& config, const std::string& where) {
   } else if (auto made = make_class_pre_tokenizer(type, config, where)) {
     to.push_back(std::move(made));
   } else {
-    fail_type(where, type, kTypes);
+    fail_type(where, type, kPreTokenizerTypes);
   }
 }
 

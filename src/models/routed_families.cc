@@ -1,0 +1,87 @@
+// The defaults that transformers gives some of the family that have routed experts.
+#include <array>
+
+#include "models/llama_families.h"
+
+namespace hone::models {
+namespace {
+
+constexpr std::array kRoutedFamilies = std::to_array<Family>({
+    {.model_type = "dots1",
+     .architecture = "Dots1ForCausalLM",
+     .vocab = 152064,
+     .hidden = 4608,
+     .inner = 10944,
+     .layers = 62,
+     .kv_heads = 32,
+     .qk_norm = QkNorm::head,
+     .windows = Windows::behind,
+     .pattern = 62,
+     .classifier = nullptr},
+    {.model_type = "ernie4_5_moe",
+     .architecture = "Ernie4_5_MoeForCausalLM",
+     .vocab = 103424,
+     .hidden = 2560,
+     .inner = 12288,
+     .layers = 28,
+     .heads = 20,
+     .kv_heads = 4,
+     .max_positions = 131072,
+     .reads_attention_bias = false,
+     .eps = 1e-5,
+     .theta = 500000,
+     .tied = true,
+     .classifier = nullptr,
+     .pad = 0},
+    {.model_type = "granitemoe",
+     .architecture = "GraniteMoeForCausalLM",
+     .vocab = 32000,
+     .hidden = 4096,
+     .inner = 11008,
+     .layers = 32,
+     .classifier = nullptr},
+    {.model_type = "minimax_m2",
+     .architecture = "MiniMaxM2ForCausalLM",
+     .vocab = 200064,
+     .hidden = 3072,
+     .inner = 1536,
+     .layers = 62,
+     .heads = 48,
+     .kv_heads = 8,
+     .head_size = 128,
+     .max_positions = 196608,
+     .reads_attention_bias = false,
+     .qk_norm = QkNorm::row,
+     .writes_computed_head_size = true,
+     .theta = 5e6,
+     .classifier = nullptr,
+     .partial_rope = true},
+    {.model_type = "flex_olmo",
+     .architecture = "FlexOlmoForCausalLM",
+     .vocab = 100352,
+     .hidden = 4096,
+     .inner = 11008,
+     .layers = 32,
+     .max_positions = 4096,
+     .qk_norm = QkNorm::row,
+     .theta = 500000,
+     .classifier = nullptr,
+     .pad = 100277,
+     .factor = ops::RmsFactor::wide_weight},
+    {.model_type = "hunyuan_v1_moe",
+     .architecture = "HunYuanMoEV1ForCausalLM",
+     .vocab = 290943,
+     .hidden = 4096,
+     .inner = 11008,
+     .layers = 32,
+     .qk_norm = QkNorm::rotated_head,
+     .writes_computed_head_size = true,
+     .eps = 1e-5,
+     .pad = 0},
+});
+
+}  // namespace
+
+std::span<const Family> routed_families() { return kRoutedFamilies; }
+
+}  // namespace hone::models
