@@ -191,7 +191,7 @@ void check_compared(const Recipe& recipe, Problems& problems) {
 void check_following(const Recipe& recipe, Problems& problems) {
   for (const auto& [role, how] : make_objective(recipe)->needs().following)
     problems.require(recipe.adapter.type.empty(), "objective." + how.option,
-                     fmt::format("not with an adapter: the {} follows whole weights, which then stay as they are", role));
+                     fmt::format("not with an adapter: the {} follows whole weights, which then stay", role));
 }
 
 void check_stream_window(const Recipe& recipe, Problems& problems) {

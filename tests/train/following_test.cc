@@ -137,7 +137,7 @@ TEST_F(FollowingRuns, WhereNoneCanBeIsRefused) {
   refused("reference_sync_steps: 2, reference_free: true", "reference_sync_steps: not together with reference_free");
   refused("reference_mixup_alpha: 0.5", "only with reference_sync_steps above 0");
   refused("reference_sync_steps: 2, reference_mixup_alpha: 0", "reference_mixup_alpha: got 0");
-  refused("reference_sync_steps: 2", "not with an adapter: the reference is the model below it",
+  refused("reference_sync_steps: 2", "not with an adapter: the reference follows whole weights",
           {{"adapter", "{type: lora}"}});
   const std::string half =
       "{path: " + test::golden("train/dpo").string() + ", num_hidden_layers: 1, load: {strict: false}}";
