@@ -38,7 +38,7 @@ namespace {
 // What a process takes besides its tensors once it trains: code that it has not run before, threads, rooms of kernels,
 // the loader's rows.
 constexpr std::uint64_t kOnceItTrains = 28 << 20;
-constexpr std::int64_t kMicroBatchesLookedAt = 64;  // micro-batches
+constexpr std::int64_t kMicroBatchesLookedAt = 64;
 
 std::uint64_t bytes_of(const Tensor& x) { return x.defined() ? x.nbytes() : 0; }
 

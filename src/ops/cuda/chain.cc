@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 #include <variant>
 
 #include "hone/error.h"
@@ -131,7 +132,7 @@ class Steps {
       outs += step.outs[i];
     }
     if (!take_rows({a.x, a.residual, a.norm, a.sum, a.eps, a.in}, step)) return false;
-    return add_step(step, outs);
+    return add_step(step, a.x, outs);
   }
   bool add_gated(const GatedArguments& a) {
     ProductsStep step;
@@ -139,7 +140,7 @@ class Steps {
     step.groups = step.outs[0] = static_cast<int>(a.outs);
     step.weights = {a.gate, a.up}, step.biases = {a.gate_bias, a.up_bias}, step.to = {a.y};
     if (!take_rows({a.x, a.residual, a.norm, a.sum, a.eps, a.in}, step)) return false;
-    return add_step(step, a.outs);
+    return add_step(step, a.x, a.outs);
   }
 
   bool take_rows(const Rows& rows, ProductsStep& step) {
@@ -156,7 +157,8 @@ class Steps {
     step.residual = rows.residual;
     return is_given(values_at(rows.residual, rows.in));
   }
-  bool add_step(ProductsStep& step, std::int64_t outs) {
+  // x: by which its rows are known, whether they come as words or from memory.
+  bool add_step(ProductsStep& step, const void* x, std::int64_t outs) {
     std::vector<Written> writes;
     if (step.sum) writes.push_back({values_at(step.sum, step.in), steps_.size(), Result::sum});
     for (std::size_t i = 0; i < kStepWeights; ++i)
@@ -166,8 +168,7 @@ class Steps {
     read_by_all_ = shared_by_all_;  // whoever has x of this step knows that all have been there
     if (!may_write(writes)) return false;
     if (step.norm) {
-      // What the norm's rows are known by: their sum, or themselves.
-      kept_ = step.sum ? step.sum : step.x ? step.x : memory_of_word(step.x_word);
+      kept_ = step.sum ? step.sum : x;
       kept_values_ = std::max<std::int64_t>(kept_values_, step.in);
     }
     if (step.x) given_.push_back({values_at(step.x, step.in), steps_.size()});
@@ -215,11 +216,6 @@ class Steps {
   std::optional<Word> word_at(const void* memory) const {
     const auto found = known_.find(memory);
     return found == known_.end() ? std::nullopt : std::optional(found->second);
-  }
-  const void* memory_of_word(int word) const {
-    for (const auto& [memory, each] : known_)
-      if (each.at == word) return memory;
-    return nullptr;
   }
   bool is_given(const Range& range) const {
     return std::none_of(written_.begin(), written_.end(), [&](const auto& each) { return each.range.meets(range); });

@@ -2,8 +2,8 @@
 // by blocks that stay, one on each multiprocessor. A step has the bits of the launches that it stands for.
 //
 // Half of a block's warps compute; each has one of the other half, which copies ahead for it what it will read, step
-// after step, whatever the blocks wait for: weights, and older entries of the cache. At most two pieces of 4 KB are on
-// their way at a time for a warp (design note 0024 says why).
+// after step, whatever the blocks wait for: weights, and older entries of the cache. At most one piece of 4 KB is on
+// its way at a time for a warp (design note 0024 says why).
 //
 // Blocks give one another values through words of memory, which all hold kNoWord before: who reads one until it is
 // another needs nothing else to wait for. There are two sets of them; a launch uses one and clears the other.
@@ -42,7 +42,7 @@ HONE_DEVICE void give_back(Ring& ring) {
 
 #include "ops/cuda/kernels/chain_decode-inl.h"
 
-// The pieces that are copied ahead for a warp: `behind` are on their way.
+// The pieces that are copied ahead for a warp.
 struct Asking {
   Ring ring, last;  // last: the slot of the oldest piece that may still be on its way
   int piece, on_their_way;
