@@ -59,7 +59,13 @@ TYPES = {"llama": ("Llama", {}), "qwen2": ("Qwen2", {}), "qwen3_moe": ("Qwen3Moe
                                         "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1,
                                         "num_key_value_heads": 8, "first_k_dense_replace": 1}),
          "qwen3_5_text": ("Qwen3_5", {"head_dim": 64, "linear_key_head_dim": 64, "linear_value_head_dim": 64,
-                                      "linear_num_key_heads": 8, "linear_num_value_heads": 8})}
+                                      "linear_num_key_heads": 8, "linear_num_value_heads": 8}),
+         # Of eight layers, as the 32 M case has.
+         "granitemoehybrid": ("GraniteMoeHybrid", {"layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 2,
+                                                   "num_local_experts": 0, "num_experts_per_tok": 0,
+                                                   "shared_intermediate_size": 1408, "mamba_n_heads": 16,
+                                                   "mamba_d_state": 128, "residual_multiplier": 0.3}),
+         "falcon_h1": ("FalconH1", {"mamba_d_ssm": 512, "mamba_n_heads": 8, "mamba_d_state": 128})}
 
 
 def is_lora(case):

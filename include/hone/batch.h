@@ -16,7 +16,8 @@ namespace hone {
 
 using at::Tensor;
 
-// One micro-batch. labels_BT is the target AT t (already shifted, never across documents; -100 = none);
+// One micro-batch. labels_BT is the target AT t (already shifted, never across documents; of tagged records and steps
+// the index of token t's own label; -100 = none);
 // weight_BT is 0 where there is no label; segments_BT is 0 on padding and counts documents from 1; positions restart
 // in each document. `docs` says the same as spans, ordered by (row, begin). Padding may lie on either side of a row.
 struct Batch {

@@ -18,10 +18,14 @@ namespace hone {
 class Random;  // hone/random.h
 
 // What a document is to the others of its group.
-enum class Role : std::int32_t { none, chosen, rejected, answer };  // answer: one of several to the same prompt
+enum class Role : std::int32_t { none, chosen, rejected, answer, query };  // answer: one of several to the same prompt
 template <>
-inline constexpr auto config::enum_names<Role> = std::to_array<std::pair<Role, std::string_view>>(
-    {{Role::none, "none"}, {Role::chosen, "chosen"}, {Role::rejected, "rejected"}, {Role::answer, "answer"}});
+inline constexpr auto config::enum_names<Role> =
+    std::to_array<std::pair<Role, std::string_view>>({{Role::none, "none"},
+                                                      {Role::chosen, "chosen"},
+                                                      {Role::rejected, "rejected"},
+                                                      {Role::answer, "answer"},
+                                                      {Role::query, "query"}});
 
 // Where a document lies in a batch. Documents are contiguous and never see each other.
 struct Doc {
@@ -42,7 +46,8 @@ struct HostColumn {
   std::vector<double> numbers = {};
 };
 
-// A batch in host memory, [rows, length] row-major. labels: the target AT t (already shifted), -100 = none.
+// A batch in host memory, [rows, length] row-major. labels: the target AT t (already shifted; of tagged records and
+// steps the index of token t's own label), -100 = none.
 struct HostBatch {
   std::int64_t rows = 0, length = 0;
   std::vector<std::int64_t> ids, labels, segments,
@@ -50,8 +55,8 @@ struct HostBatch {
   std::vector<float> weight;                // 0 exactly where labels is -100
   std::vector<Doc> docs;                    // in order of (row, begin); padding belongs to none
   // "label": of each document, the index of its label; of several labels numbers, 1 where it has one, and of regression
-  // what is to be said of it. "characters": of answers to choose from, how many they have. "token_type_ids": there
-  // where a document has two texts.
+  // what is to be said of it. "characters": of answers to choose from, how many they have. "score": of texts to embed,
+  // how alike they are to be, and 1 (0, 0: nobody says). "token_type_ids": there where a document has two texts.
   std::map<std::string, HostColumn> extra;
   std::int64_t tokens = 0, supervised = 0;  // ids that are not padding; labels that are not -100
 };
@@ -93,7 +98,8 @@ struct DataReport {
   std::int64_t pieces = 0;           // documents, or parts of them, that rows were packed from
   std::int64_t without_prompt = 0;   // of `pieces`: of documents that are learnt from their first token on
   std::map<std::string, std::vector<std::string>> unread_fields = {};  // of each file that was read, not cached
-  // How many documents in rows have each label; of judged records how many are "desirable" and "undesirable".
+  // How many documents in rows have each label, of tagged records and steps how many tokens; of judged records how many
+  // are "desirable" and "undesirable".
   std::map<std::string, std::int64_t> labels = {};
   std::map<std::string, LabelNumbers> label_numbers = {};  // of regression instead
 };
@@ -198,7 +204,8 @@ class HONE_API TrainingData {
                                           const std::string& position) const = 0;
   virtual const Dataset* as_dataset() const { return nullptr; }    // null: a stream, whose length nobody knows
   virtual std::string record_name(std::int64_t record) const = 0;  // "data/train.jsonl:17"
-  // Of labelled records: what "label" of a batch counts in, or has numbers for. As the options say, else by value
+  // Of labelled records: what "label" of a batch counts in, or has numbers for; of tagged ones and steps what `labels`
+  // of a batch counts in. As the options say, else by value
   // (whole numbers) or by name; of regression LABEL_0 and so on, as transformers has it.
   virtual const std::vector<std::string>& labels() const = 0;
   virtual std::string fingerprint() const = 0;  // of tokenizer and options and, but for streams, file contents
@@ -220,7 +227,9 @@ class HONE_API Dataset : public TrainingData {
     ProblemType problem_type = ProblemType::single_label_classification;  // of labelled records
     bool deduplicate = false;  // of records that become the same tokens only the first is kept; not of streams
     std::vector<std::string> labels = {};  // of labelled records, in order; another is an error; empty: those there are
+    TokenLabels token_labels = {};  // of tagged records and steps
     std::int64_t window = 1024;  // of streams: rows that are read, packed and shuffled together
+    std::string query_prompt = {}, document_prompt = {};  // of embedding records: what stands before the texts
   };
   // Reads, tokenises (or takes from the cache), cuts and packs. Throws Error(data).
   static std::shared_ptr<const Dataset> make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,

@@ -10,7 +10,7 @@
 
 namespace hone {
 
-// Plug-in (src/evals). It keeps nothing: what it measures are sums, which add up over batches and ranks.
+// Plug-in (src/evals). It has no state: what it measures are sums, which add up over batches and ranks.
 class HONE_API Evaluation {
  public:
   static constexpr std::string_view kInterface = "eval";
@@ -21,6 +21,10 @@ class HONE_API Evaluation {
   virtual void check_data(const DataReport&) const {}  // Error(data): what this set lacks, before it is measured on
   // Of one batch, without a graph; `output` is what the model gave for it in `pass`. Error(not_finite).
   virtual Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const = 0;
+  // What can only be told when the whole set has been gone through: of each batch rows of numbers, [n, width], fp32 on
+  // any device (undefined: there is none), and of all that were kept, in the order of the data, further sums.
+  virtual Tensor keep(const Model&, const Output&, const Batch&, Pass&) const { return {}; }
+  virtual Sums compare(const Tensor& /*kept*/) const { return {}; }
   virtual Metrics result(const Sums& total) const = 0;  // e.g. loss, perplexity, accuracy, tokens; Error(data)
   virtual std::vector<std::string> names() const = 0;   // of what result() holds, before anything is measured
   // Whether more of that metric is better, as of an accuracy: what early stopping and the best checkpoint go by. Here

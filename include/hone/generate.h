@@ -81,9 +81,11 @@ class HONE_API Generator {
   void use_adapter(const std::string& name);
   const GenerateStats& stats() const;  // of the last generate()
   void be_silent();  // no warnings of texts that are longer than the model was made for
+  // seeds, most: of each prompt its own instead of config.seed, and the most new tokens beside config.max_new_tokens
+  // (at least 1); empty: none has.
   std::vector<Generated> generate(const std::vector<std::vector<std::int32_t>>& prompts, const GenerateConfig& config,
                                   const Stream& stream = {}, const Answered& answered = {},
-                                  std::span<const std::uint64_t> seeds = {});
+                                  std::span<const std::uint64_t> seeds = {}, std::span<const std::int64_t> most = {});
 
  private:
   struct State;

@@ -25,6 +25,12 @@ HONE_API Tensor mlstm(const Tensor& q_NHK, const Tensor& k_NHK, const Tensor& v_
 HONE_API Tensor gated_delta(const Tensor& q_NGK, const Tensor& k_NGK, const Tensor& v_NHV, const Tensor& decay_NH,
                             const Tensor& step_NH, Pass& pass);
 
+// The same of a state space (Mamba-2; Dao and Gu, 2024, arXiv:2405.21060): c_NGK is what reads the state, b_NGK what
+// writes x_NHV to it. step_NH: by which x is written; decay_NH: what is kept of the state, as its logarithm, no larger
+// than 0; skip_H: by which a token's own x is added; fp32 (fp64).
+HONE_API Tensor ssd(const Tensor& c_NGK, const Tensor& b_NGK, const Tensor& x_NHV, const Tensor& decay_NH,
+                    const Tensor& step_NH, const Tensor& skip_H, Pass& pass);
+
 // A sum over a channel's last `taps` tokens of the document, each times a weight of the channel's own, and silu of it;
 // in generation it begins with what the cache holds. weight [C, 1, taps], the newest token's last, as
 // torch.nn.Conv1d's.

@@ -104,6 +104,7 @@ struct HeadRequest {
   std::vector<std::string> labels = {};  // a classification head for these; empty: the head that config.json says
   bool masked_lm = false;                // a head that says which tokens were masked, where it has no such one
   std::optional<ProblemType> problem_type = {};  // of the labels; nothing: what the configuration says
+  bool of_tokens = false;                        // the labels are of each token, not of a document
 };
 
 // Where the weights of a model are that no process holds whole: they come before a block is computed, forward and
@@ -129,7 +130,7 @@ struct AttentionLayer {
 };
 
 // One layer's memory instead of attention: per head a matrix that tokens are added to and read from (nn::mlstm,
-// nn::gated_delta). Its size does not depend on how many tokens there are.
+// nn::gated_delta, nn::ssd). Its size does not depend on how many tokens there are.
 struct MemoryLayer {
   std::int64_t heads = 0, key_size = 0, value_size = 0;  // heads 0: there is none
   std::int64_t products = 2;             // that a token makes with the matrix
@@ -203,13 +204,15 @@ class HONE_API CausalLm : public Model {
   Tensor logits(const Batch& batch) const;  // fp32 [B,T,V], without a graph
 };
 
-// A model that says which label a document has.
+// A model that says which label a document has, or each of its tokens.
 class HONE_API Classifier {
  public:
   virtual ~Classifier() = default;
   virtual const std::vector<std::string>& labels() const = 0;
   virtual std::optional<ProblemType> problem_type() const = 0;  // nothing: its configuration does not say
-  // [documents, labels] in the order of the batch's docs; the pass is the one that gave the output.
+  virtual bool of_tokens() const { return false; }
+  // [documents, labels] in the order of the batch's docs, of tokens [B,T,labels]; the pass is the one that gave the
+  // output.
   virtual Tensor logits(const Output& output, Pass& pass) const = 0;
   virtual std::string weights_prefix() const = 0;  // of the weights that depend on the labels: "classifier."
 };
@@ -232,8 +235,11 @@ class HONE_API MaskedLm {
 // Error(config) when the model has no such head.
 HONE_API const MaskedLm& require_masked_lm(const Model& model, const std::string& what);
 
-// Error(config) when the model has no classification head of so many labels or more.
+// Error(config) when the model has no classification head of so many labels or more, for documents.
 HONE_API const Classifier& require_classifier(const Model& model, const std::string& what, std::size_t labels = 2);
+
+// Error(config) when the model has no head that gives each token one of two labels or more.
+HONE_API const Classifier& require_token_classifier(const Model& model, const std::string& what);
 
 // Error(config) when the model has no language-model head; `what` needs one ("generate", "objective causal_lm").
 HONE_API const CausalLm& require_causal_lm(const Model& model, const std::string& what);

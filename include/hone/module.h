@@ -28,10 +28,11 @@ using at::Tensor;
 
 // How a fresh weight is filled; a function of (seed, full name), independent of order, threads and precision.
 struct Init {
-  enum class Kind { normal, ones, zeros, ramp, log_uniform } kind = Kind::normal;
+  enum class Kind { normal, ones, zeros, ramp, log_ramp, log_uniform, softplus_steps } kind = Kind::normal;
   double std = 0.02;           // of normal numbers
   double first = 0, last = 0;  // of a ramp: equal steps from one to the other along a weight of one dimension; of
-                               // log_uniform: logarithms of numbers that lie evenly between them
+                               // log_ramp: their logarithms; of log_uniform: those of random numbers between them; of
+                               // softplus_steps: what softplus makes steps of whose logarithms lie between theirs
 };
 
 // Which part of a weight this process holds. Dimensions are those of the whole weight.

@@ -15,8 +15,9 @@
 
 namespace hone {
 
-class Random;  // hone/random.h
-class World;   // hone/world.h
+class Evaluation;  // hone/evaluation.h
+class Random;      // hone/random.h
+class World;       // hone/world.h
 
 // A model that is not trained, and which of the adapters on its weights a pass through it takes (Pass::adapter): the
 // model below them is one of its own at no cost.
@@ -43,6 +44,9 @@ struct StepContext {
   std::uint64_t seed = 0;             // of the run
   std::shared_ptr<const Tokenizer> tokenizer = {};
   std::function<std::string(std::int64_t record)> record_name = {};  // TrainingData::record_name
+  // Makes of a pass the one that this micro-batch of the step's only update will be learnt in: of the same random
+  // numbers. Empty in evaluations.
+  std::function<void(Pass& pass, std::size_t micro_batch)> as_learnt = {};
 };
 
 // How a model beside the one that is trained follows it: after each `every` steps its weights are 1 - share times
@@ -59,8 +63,9 @@ struct Needs {
   // packing.
   RecordKind records = RecordKind::language;
   ProblemType problem_type = ProblemType::single_label_classification;  // of labelled records
-  // Of labelled records; empty: those of the model, else of the data. Of others, what a classification head is for that
-  // the model is given where it has none; one label is a score.
+  TokenLabels token_labels = {};  // of tagged records and steps
+  // Of labelled and tagged records and steps; empty: those of the model, else of the data. Of others, what a
+  // classification head is for that the model is given where it has none; one label is a score.
   std::vector<std::string> labels = {};
   bool compares_records = false;  // of a step with each other: it has several
   bool masked_lm = false;  // a head for masked tokens, which the model is given where it has none
@@ -88,6 +93,7 @@ struct Needs {
   // Of these roles the models are made like the one that is trained, and follow it. Not below adapters, nor where ranks
   // have shares of the model (parallel.fsdp).
   std::map<std::string, Following> following = {};
+  std::string query_prompt = {}, document_prompt = {};  // Dataset::Options
 };
 
 // Plug-in (src/objectives).
@@ -101,6 +107,12 @@ class HONE_API Objective {
   virtual std::vector<std::string> evaluations() const = 0;
   // Whether loss() itself is measured there, too: the loss, and these of its terms and metrics, by their names.
   virtual std::optional<std::vector<std::string>> measures() const { return std::nullopt; }
+  // More evaluations, made with this objective's own options.
+  virtual std::vector<std::shared_ptr<const Evaluation>> further_evaluations() const { return {}; }
+  // Small files that stand beside the model's in its checkpoints, by name: what it is to be used with.
+  virtual std::map<std::string, std::string> folder_files(const Model&, std::int64_t /*max_length*/) const {
+    return {};
+  }
 
   // Numbers of each of a batch's documents, [docs], that depend on nothing but the document and models that are not
   // trained, such as its log-probability by a reference. Called without a graph; loss() finds them in batch.extra, in

@@ -21,6 +21,10 @@ struct Answer {
   std::vector<std::int32_t> prompt_ids, ids;  // ids: with the token that ended the answer, if one did
   bool complete = true;                       // false: cut off at the longest that answers may be
   std::string record;                         // "data/train.jsonl:17", for messages
+  // Of several turns, with objective.environment; `text` is then what the model said last.
+  std::vector<bool> heard = {};       // for each of ids whether others said it than the model; empty: none
+  std::string messages = {};          // what was said since the prompt: a JSON list of messages; "": no environment
+  std::optional<double> outcome = {};  // what the environment says that it is worth
 };
 
 struct RewardContext {
@@ -36,6 +40,7 @@ class HONE_API Reward {
   static constexpr std::string_view kInterface = "reward";
   virtual ~Reward() = default;
   virtual bool needs_reference() const { return false; }  // then data whose records lack one are refused at the start
+  virtual bool needs_environment() const { return false; }  // it reads Answer::outcome
   // role -> folder of a model with a head of one label that reads the same tokens; roles of rewards do not meet.
   virtual std::map<std::string, std::string> models() const { return {}; }
   // Error(config): what does not go with the longest that an answer may be.

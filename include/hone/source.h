@@ -37,6 +37,21 @@ struct LabelledRecord {
   // list of numbers.
   std::string label;
 };
+// A text whose words have labels: words with a label each, or a text and what stands in it where.
+struct TaggedRecord {
+  std::vector<std::string> words, tags = {};  // names, or whole numbers as text
+  std::string text = {};                      // in place of words
+  struct Span {
+    std::int64_t start = 0, end = 0;  // in characters (code points), the end not included
+    std::string label = {};
+  };
+  std::vector<Span> spans = {};
+};
+// The steps of an answer, and what is to be said of each.
+struct StepsRecord {
+  std::string prompt;
+  std::vector<std::string> steps, labels = {};  // as many; names, or whole numbers as text
+};
 struct PreferenceRecord {
   std::string prompt, chosen, rejected;  // a prompt with two answers, of which the first is the better one
 };
@@ -58,11 +73,16 @@ struct ChoiceRecord {
   std::vector<std::string> choices = {};  // answers to choose from
   std::int64_t answer = 0;                // the right one, counted from 0
 };
+struct EmbeddingRecord {
+  std::string query, document;           // a text, and one that is like it or answers it
+  std::vector<std::string> others = {};  // that do not
+  std::optional<double> score = {};      // how alike query and document are; then there are no others
+};
 
 // One example as read.
 struct Record {
   std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord, PreferenceRecord, ChatPreferenceRecord,
-               JudgedRecord, AskedRecord, ChoiceRecord>
+               JudgedRecord, AskedRecord, ChoiceRecord, TaggedRecord, StepsRecord, EmbeddingRecord>
       content = {};
   std::vector<std::string> unread = {};   // fields that nobody reads, each with the first record that has it
   std::vector<std::string> renamed = {};  // fields that columns name and records may lack, likewise
@@ -81,6 +101,9 @@ enum class RecordKind {
   asked,       // a prompt that the model is to answer while it learns, and what answers are compared with
   judged,      // an answer to a prompt, and whether it is desirable; or a preference, whose answers are judged so
   choice,      // a prompt with answers, of which one is right: documents (Role) that share a row; measured, not learnt
+  tagged,      // a text whose words have labels
+  steps,       // a prompt and the steps of an answer, each with a label
+  embedding,   // a text with one that is to lie near it, and others that are not: documents (Role) that share a row
 };
 template <>
 inline constexpr auto config::enum_names<RecordKind> =
@@ -89,7 +112,10 @@ inline constexpr auto config::enum_names<RecordKind> =
                                                             {RecordKind::preference, "preference"},
                                                             {RecordKind::judged, "judged"},
                                                             {RecordKind::asked, "asked"},
-                                                            {RecordKind::choice, "choice"}});
+                                                            {RecordKind::choice, "choice"},
+                                                            {RecordKind::tagged, "tagged"},
+                                                            {RecordKind::steps, "steps"},
+                                                            {RecordKind::embedding, "embedding"}});
 
 // What a labelled text is given: names and losses are those of transformers' problem_type.
 enum class ProblemType {
@@ -102,6 +128,14 @@ inline constexpr auto config::enum_names<ProblemType> = std::to_array<std::pair<
     {{ProblemType::single_label_classification, "single_label_classification"},
      {ProblemType::multi_label_classification, "multi_label_classification"},
      {ProblemType::regression, "regression"}});
+
+// Which tokens carry the labels of tagged records, and how steps become tokens.
+struct TokenLabels {
+  bool all = false;                                   // every token of a word, not the first one alone
+  std::string step_separator = "\n";                  // behind each step; its last token carries the step's label
+  std::optional<std::int64_t> max_completion_length = {};  // tokens of all steps together; the rest is cut
+  bool last_step_only = false;                        // the others' labels are not learnt
+};
 
 // A file to read records from, with the recipe's renamed columns ({"text": "story"} reads the field "story" as text).
 struct SourceFile {

@@ -1,243 +1,22 @@
-// Commands in processes of their own: posix_spawn, as a fork would copy the page tables of all that is trained.
+// Commands in processes of their own, run to their end.
 #include "base/child.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <optional>
-#include <thread>
+#include <utility>
 
+#include "base/child_process.h"
 #include "base/clock.h"
 #include "base/strings.h"
 
 namespace hone {
 namespace {
 
-constexpr double kGraceSeconds = 2;  // between SIGTERM and SIGKILL
-
-std::vector<std::string> environment_of(const ChildOptions& options) {
-  std::vector<std::string> all;
-  const auto is_out = [&](const std::string& name) {
-    return std::find(options.without.begin(), options.without.end(), name) != options.without.end() ||
-           std::any_of(options.environment.begin(), options.environment.end(),
-                       [&](const auto& own) { return own.first == name; });
-  };
-  for (char** entry = environ; entry && *entry; ++entry) {
-    const std::string text = *entry;
-    if (!is_out(text.substr(0, text.find('=')))) all.push_back(text);
-  }
-  for (const auto& [name, value] : options.environment) all.push_back(name + "=" + value);
-  return all;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> made;
-  for (std::string& text : texts) made.push_back(text.data());
-  made.push_back(nullptr);
-  return made;
-}
-
-// An end of a pipe.
-class PipeEnd {
- public:
-  PipeEnd() = default;
-  ~PipeEnd() { shut(); }
-  PipeEnd(const PipeEnd&) = delete;
-  PipeEnd& operator=(const PipeEnd&) = delete;
-  void take(int fd) { fd_ = fd; }
-  void shut() {
-    if (is_open()) close(fd_);
-    fd_ = -1;
-  }
-  void never_wait() const { fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK); }
-  bool is_open() const { return fd_ >= 0; }
-  int fd() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
-
-bool open_pipe(PipeEnd& read, PipeEnd& write) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return false;
-  read.take(ends[0]);
-  write.take(ends[1]);
-  return true;
-}
-
-// While this lives, a reader that has gone is an error of write(), whatever the process does about SIGPIPE.
-class NoPipeSignal {
- public:
-  NoPipeSignal() {
-    sigset_t pending;
-    sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe_, &old_);
-  }
-  ~NoPipeSignal() {
-    const timespec at_once{};
-    while (!was_pending_ && sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
-    }
-    pthread_sigmask(SIG_SETMASK, &old_, nullptr);
-  }
-  NoPipeSignal(const NoPipeSignal&) = delete;
-  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
-
- private:
-  sigset_t pipe_, old_;
-  bool was_pending_ = false;
-};
-
-// What a command is given to read and what it writes, both at once: it may fill one pipe before it empties the other.
-class Talk {
- public:
-  Talk(std::string_view input, std::size_t most) : input_(input), most_(most) {}
-
-  bool open() { return open_pipe(its_input_, to_it_) && open_pipe(from_it_, its_output_); }
-  int its_input() const { return its_input_.fd(); }
-  int its_output() const { return its_output_.fd(); }
-  void has_started() {
-    its_input_.shut();
-    its_output_.shut();
-    to_it_.never_wait();
-    from_it_.never_wait();
-    if (input_.empty()) to_it_.shut();
-  }
-
-  // Hands over what can be, having waited for that so long at most.
-  void pass(std::chrono::milliseconds most) {
-    pollfd ends[] = {{to_it_.fd(), POLLOUT, 0}, {from_it_.fd(), POLLIN, 0}};  // those that are shut are passed over
-    if (poll(ends, 2, static_cast<int>(most.count())) <= 0) return;
-    if (to_it_.is_open()) write_some();
-    if (from_it_.is_open()) read_some();
-  }
-  // What is there still when it has ended. Others that hold the pipe are not waited for.
-  void drain() {
-    while (from_it_.is_open() && !is_too_much() && read_some()) {
-    }
-  }
-  bool is_too_much() const { return output_.size() > most_; }
-  std::string take_output() { return std::move(output_); }
-
- private:
-  static constexpr std::size_t kPiece = 1 << 16;
-  static bool must_wait() { return errno == EAGAIN || errno == EINTR; }
-
-  void write_some() {
-    const NoPipeSignal guard;
-    const ssize_t written = write(to_it_.fd(), input_.data(), std::min(input_.size(), kPiece));
-    const bool is_over = written < 0 && !must_wait();  // it has read enough
-    if (written > 0) input_.remove_prefix(static_cast<std::size_t>(written));
-    if (is_over || input_.empty()) to_it_.shut();
-  }
-  bool read_some() {
-    char piece[kPiece];
-    ssize_t got = 0;
-    while ((got = read(from_it_.fd(), piece, sizeof piece)) < 0 && errno == EINTR) {
-    }
-    if (got > 0) output_.append(piece, static_cast<std::size_t>(got));
-    if (got == 0 || (got < 0 && !must_wait())) from_it_.shut();
-    return got > 0;
-  }
-
-  std::string_view input_;
-  std::size_t most_;
-  std::string output_;
-  PipeEnd its_input_, to_it_, from_it_, its_output_;
-};
-
-// What the new process is given: signals as in a fresh one, a group of its own, no files but the three.
-class Spawn {
- public:
-  explicit Spawn(const Talk* talk) {
-    posix_spawnattr_init(&attributes_);
-    posix_spawn_file_actions_init(&files_);
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes_, &none);
-    posix_spawnattr_setsigdefault(&attributes_, &all);
-    posix_spawnattr_setpgroup(&attributes_, 0);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-    if (talk)  // its input was opened first: where this process has no such files, no pipe's end is in another's place
-      posix_spawn_file_actions_adddup2(&files_, talk->its_input(), STDIN_FILENO);
-    else
-      posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files_, talk ? talk->its_output() : STDERR_FILENO, STDOUT_FILENO);
-#if defined(__GLIBC_PREREQ)
-#if __GLIBC_PREREQ(2, 34)
-    posix_spawn_file_actions_addclosefrom_np(&files_, STDERR_FILENO + 1);  // before: ours are O_CLOEXEC
-#endif
-#endif
-  }
-  ~Spawn() {
-    posix_spawn_file_actions_destroy(&files_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-  Spawn(const Spawn&) = delete;
-  // 0, or why not.
-  int start(pid_t& child, const std::string& command, const ChildOptions& options) {
-    std::vector<std::string> words{"sh", "-c", command}, environment = environment_of(options);
-    return posix_spawn(&child, "/bin/sh", &files_, &attributes_, pointers(words).data(),
-                       pointers(environment).data());
-  }
-
- private:
-  posix_spawnattr_t attributes_;
-  posix_spawn_file_actions_t files_;
-};
-
-// Its status once it has ended; nothing: it still runs after so long, or when it is given up.
-std::optional<int> wait_for(pid_t child, double seconds, const std::function<bool()>& given_up = {},
-                            Talk* talk = nullptr) {
-  const Stopwatch watch;
-  for (auto pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
-    int status = 0;
-    const pid_t ended = waitpid(child, &status, WNOHANG);
-    if (ended == child) return status;
-    if (ended < 0 && errno != EINTR) return 0;  // somebody else has taken it: nothing is known of it
-    if (watch.seconds() > seconds || (given_up && given_up())) return std::nullopt;
-    if (talk) talk->pass(pause);
-    else std::this_thread::sleep_for(pause);
-  }
-}
-
-void end_with_all_it_started(pid_t child) {
-  kill(-child, SIGTERM);
-  if (!wait_for(child, kGraceSeconds)) {
-    kill(-child, SIGKILL);
-    while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-    }
-  } else {
-    kill(-child, SIGKILL);  // what it has left behind
-  }
-}
-
-std::string told(int status) {
-  if (WIFSIGNALED(status)) return fmt::format("ended by signal {}", WTERMSIG(status));
-  return WEXITSTATUS(status) == 0 ? "" : fmt::format("exit code {}", WEXITSTATUS(status));
-}
-
-std::string not_started(int error) { return fmt::format("cannot be started: {}", std::strerror(error)); }
-
 // talk: null where it has nothing to read and its output is not kept.
 std::string run(const std::string& command, const ChildOptions& options, Talk* talk) {
   pid_t child = 0;
   const bool stops = options.stopped && !options.stopped();  // where that is so before, the command belongs to the end
-  if (talk && !talk->open()) return not_started(errno);
-  if (const int error = Spawn(talk).start(child, command, options)) return not_started(error);
-  if (talk) talk->has_started();
+  if (std::string failure = start_shell(child, command, options, talk); !failure.empty()) return failure;
   const Stopwatch watch;
   const auto given_up = [&] { return (stops && options.stopped()) || (talk && talk->is_too_much()); };
   const auto status = wait_for(child, options.seconds, given_up, talk);
@@ -245,7 +24,7 @@ std::string run(const std::string& command, const ChildOptions& options, Talk* t
   if (!status) end_with_all_it_started(child);
   else if (talk) talk->drain();
   if (talk && talk->is_too_much()) return fmt::format("wrote more than {}", human_size(options.most_output));
-  if (status) return told(*status);
+  if (status) return told_of_status(*status);
   if (in_time) return "ended, as the run was told to stop";
   return fmt::format("not done after {:g} s, so it was ended", options.seconds);
 }

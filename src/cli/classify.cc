@@ -1,4 +1,4 @@
-// hone classify: the labels, numbers or scores that a model with a classification head gives texts.
+// hone classify: the labels, numbers or scores that a model with a classification head gives texts, or their words.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strings.h"
+#include "cli/classify_tokens.h"
 #include "cli/model_place.h"
 #include "cli/output.h"
 #include "cli/prompt_file.h"
@@ -67,6 +68,8 @@ class Classify final : public Command {
     std::string data, tokenizer, adapter, chat_template;
     std::optional<std::int64_t> max_length;
     std::int64_t batch_size = 8;
+    bool words = false;
+    std::optional<std::string> step_separator;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple_cat(
@@ -75,7 +78,8 @@ class Classify final : public Command {
               field("data", &C::data,
                     "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv "
                     "with text, and text_pair where there are two; a score is also given of prompt and completion, and "
-                    "of messages."),
+                    "of messages, labels of words also of tokens (a list of words), and labels of steps of prompt and "
+                    "completions."),
               field("columns", &C::columns,
                     "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
                     "{{ b }}; may be given several times. Of a head for one number: text and text_pair say that texts "
@@ -89,7 +93,11 @@ class Classify final : public Command {
                   "Most tokens of a document; default: the positions the model was made for, at most 2048. Longer ones "
                   "lose their end, and what is scored its start; how many is said.",
                   at_least(1)),
-              field("batch_size", &C::batch_size, "Documents per forward pass.", at_least(1))},
+              field("batch_size", &C::batch_size, "Documents per forward pass.", at_least(1)),
+              field("words", &C::words,
+                    "Of labels of words: each word with its label, and not the entities that they mark alone."),
+              field("step_separator", &C::step_separator,
+                    "Of labels of steps: what follows each step, as it was learnt; default: a new line.")},
           Base::fields());
     }
   };
@@ -98,7 +106,7 @@ class Classify final : public Command {
   Usage usage() const override {
     return {"MODEL --text TEXT | --data FILE  (without either: standard input, a text a line)",
             {"hone classify runs/spam --text \"You have won!\"", "hone classify runs/spam --data texts.jsonl --json",
-             "hone classify runs/reward --data answers.jsonl"},
+             "hone classify runs/reward --data answers.jsonl", "hone classify runs/names --text \"Ada met Alan.\""},
             1,
             1};
   }
@@ -112,8 +120,13 @@ class Classify final : public Command {
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
         flags_.chat_template, "--chat-template");
     model_ = load_model(place, flags_);
+    const bool of_tokens = model_->classifier() && model_->classifier()->of_tokens();
     if (!model_->classifier()) require_classifier(*model_, "classify");
-    make_how();
+    for (const auto& [given, flag] :
+         {std::pair{flags_.words, "words"}, {flags_.step_separator.has_value(), "step-separator"}})
+      if (given && !of_tokens)
+        throw Error(ErrorKind::usage, fmt::format("--{}: this model gives texts labels, and not their words", flag));
+    of_tokens ? make_token_answers() : make_how();
     const StopSignal signals;
     for (const std::string& text : flags_.text) add(text, {"--text", ++told_});
     const std::string file = flags_.data.empty() ? "-" : flags_.data;
@@ -141,12 +154,25 @@ class Classify final : public Command {
     return columns_are_of_answers_.value_or(value.is_object() && !value.contains(kText));
   }
 
-  void make_how() {
+  Dataset::Options data_options() {
     Dataset::Options options;
     options.max_length = flags_.max_length.value_or(std::min<std::int64_t>(model_->max_positions(), 2048));
     options.overlong = Overlong::keep_start;
     model_->check_length(options.max_length, "--max-length");
     longest_ = static_cast<std::size_t>(options.max_length);
+    return options;
+  }
+
+  void make_token_answers() {
+    TokenAnswers::How how{.columns = parse_columns(flags_.columns), .data = data_options()};
+    how.data.token_labels.step_separator = flags_.step_separator.value_or(how.data.token_labels.step_separator);
+    how.batch_size = flags_.batch_size;
+    how.words = flags_.words, how.json = json_;
+    read_as_flag([&] { of_tokens_.emplace(*model_, *tokenizer_, std::move(how)); });
+  }
+
+  void make_how() {
+    Dataset::Options options = data_options();
     answers_.emplace(*tokenizer_, options);
     options.records = RecordKind::labelled;
     texts_.emplace(*tokenizer_, options);
@@ -177,19 +203,12 @@ class Classify final : public Command {
 
   void add(const ordered_json& value, const data::Place& place) {
     StopSignal::check("classifying");
+    if (of_tokens_) return of_tokens_->add(value, place);
     const data::Tokenising& how = is_of_answers(value) ? *answers_ : *texts_;
     data::RecordTokens tokens = data::to_tokens(record_of(value, place), how, place.path);
-    if (tokens.ids.empty()) throw Error(ErrorKind::data, place.text() + ": nothing to classify; got an empty text");
     if (tokens.label && tokens.label->cut > 0) ++cut_;
     if (tokens.ids.size() > longest_) cut_start(tokens.ids);
-    HostDoc doc;
-    doc.ids.assign(tokens.ids.begin(), tokens.ids.end());
-    const std::int64_t highest = *std::max_element(doc.ids.begin(), doc.ids.end());
-    if (highest >= model_->vocab_size())
-      throw Error(ErrorKind::data, fmt::format("{}: token id {}; expected less than the model's vocabulary of {}",
-                                               place.text(), highest, model_->vocab_size()))
-          .hint("is this the model's tokenizer?");
-    doc.targets.assign(doc.ids.size(), -100);
+    HostDoc doc = document_of(tokens.ids, *model_, place);
     if (tokens.label && tokens.label->second < doc.ids.size()) {
       std::vector<std::int64_t>& types = doc.per_token["token_type_ids"];
       types.assign(doc.ids.size(), 0);
@@ -267,10 +286,14 @@ class Classify final : public Command {
 
   void finish() {
     answer();
+    if (of_tokens_) {
+      of_tokens_->flush();
+      answered_ = of_tokens_->answered(), cut_ = of_tokens_->cut(), unread_ = of_tokens_->unread();
+    }
     if (answered_ == 0) throw Error(ErrorKind::data, file_name() + ": no texts");
     if (cut_ > 0)
       log::warning("{} of {} were longer than {} tokens and were cut", cut_, counted(answered_, "text"), longest_);
-    unread_.insert(unlabelled_->unread().begin(), unlabelled_->unread().end());
+    if (unlabelled_) unread_.insert(unlabelled_->unread().begin(), unlabelled_->unread().end());
     if (!unread_.empty()) log::info("fields that are not read: {}", list_names({unread_.begin(), unread_.end()}, 20));
   }
 
@@ -280,6 +303,7 @@ class Classify final : public Command {
   std::optional<data::Tokenising> texts_, answers_;
   std::optional<data::FieldMap> fields_;         // of answers
   std::optional<TextsToClassify> unlabelled_;
+  std::optional<TokenAnswers> of_tokens_;  // then it answers, and nothing else
   std::optional<bool> columns_are_of_answers_;  // of a head for one number, where there are any
   std::set<std::string> unread_;
   std::vector<HostRow> rows_;

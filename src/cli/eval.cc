@@ -16,13 +16,16 @@
 #include "cli/output.h"
 #include "cli/read_data.h"
 #include "data/choose_template.h"
+#include "data/labels.h"
 #include "hone/command.h"
 #include "hone/config_read.h"
 #include "hone/evaluation.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hub/own_tokenizer.h"
+#include "hub/sentence_files.h"
 #include "io/safetensors_writer.h"
+#include "objectives/neighbours.h"
 #include "train/evaluate.h"
 #include "train/inputs.h"
 #include "train/state.h"
@@ -43,6 +46,8 @@ class Eval final : public Command {
     bool append_eos = true;
     std::optional<Loss> loss;
     std::string chat_template;
+    bool label_all_tokens = false;
+    std::optional<std::string> step_separator;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple_cat(
@@ -57,9 +62,11 @@ class Eval final : public Command {
               field(
                   "metric", &C::metric,
                   "What to measure, with options as {type: name, option: value}; may be given several times; default: "
-                  "perplexity, or classification of a model with a classification head, multi_label or regression "
-                  "where its config.json says so (problem_type), else of one label (a reward model) reward. Pairs of "
-                  "answers are for preference and reward."),
+                  "perplexity, of a folder of sentence-transformers how well its vectors find what belongs together, "
+                  "or classification of a model with a classification head, multi_label or regression where its "
+                  "config.json says so (problem_type), else of one label (a reward model) reward, of a head for tokens "
+                  "token_classification, or process_reward where its labels are false and true. Pairs of answers are "
+                  "for preference and reward."),
               field("tokenizer", &C::tokenizer,
                     "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
               field("adapter", &C::adapter,
@@ -79,7 +86,11 @@ class Eval final : public Command {
                     "default: all "
                     "of a text, the completion of a pair, the assistant's turns of a conversation."),
               field("chat_template", &C::chat_template,
-                    "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml.")},
+                    "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
+              field("label_all_tokens", &C::label_all_tokens,
+                    "Of words with labels: each token of a word is measured, and not the first alone."),
+              field("step_separator", &C::step_separator,
+                    "Of steps: what follows each step, and carries its label; default: a new line.")},
           Base::fields());
     }
   };
@@ -106,6 +117,7 @@ class Eval final : public Command {
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
         flags_.chat_template, "--chat-template");
     const auto model = load_model(place, flags_);
+    embeds_ = sentence_folder(place);
     const training::Evaluations evaluations = evaluations_for(*model, metrics);
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
@@ -149,6 +161,8 @@ class Eval final : public Command {
   }
 
   training::Evaluations evaluations_for(const Model& model, std::vector<Metric> metrics) const {
+    if (metrics.empty() && embeds_)
+      return {objectives::make_neighbours(embeds_->pooling, objectives::Neighbours::either)};
     if (metrics.empty()) metrics.emplace_back().type = usual_metric(model);
     training::Evaluations evaluations;
     for (const Metric& metric : metrics) {
@@ -175,9 +189,18 @@ class Eval final : public Command {
     }
   }
 
+  static std::optional<hub::SentenceFolder> sentence_folder(const ModelPlace& place) {
+    if (!place.adapter.empty())
+      if (auto found = hub::read_sentence_folder(place.adapter)) return found;
+    return hub::read_sentence_folder(place.folder);
+  }
+
   static const char* usual_metric(const Model& model) {
     const Classifier* classifier = model.classifier();
     if (!classifier) return "perplexity";
+    if (classifier->of_tokens())
+      return classifier->labels() == std::vector<std::string>{"false", "true"} ? "process_reward"
+                                                                              : "token_classification";
     const auto said = classifier->problem_type();
     if (said == ProblemType::multi_label_classification) return "multi_label";
     if (said == ProblemType::regression) return "regression";
@@ -208,7 +231,13 @@ class Eval final : public Command {
     options.vocab_size = model.vocab_size();
     options.records = evaluation.records();
     options.problem_type = evaluation.problem_type();
-    if (options.records == RecordKind::labelled) options.labels = model.classifier()->labels();
+    if (embeds_) {
+      options.query_prompt = embeds_->prompt({"query"});
+      options.document_prompt = embeds_->prompt({"document", "passage"});
+    }
+    options.token_labels = token_labels_of({flags_.label_all_tokens, flags_.step_separator}, options.records, "--");
+    const bool labelled = options.records == RecordKind::labelled || data::are_of_tokens(options.records);
+    if (labelled) options.labels = model.classifier()->labels();
     model.check_length(options.max_length, "--max-length");
     return Dataset::make({file}, tokenizer, options);
   }
@@ -246,6 +275,7 @@ class Eval final : public Command {
   }
 
   Config flags_;
+  std::optional<hub::SentenceFolder> embeds_;  // what the model's folder says of its vectors
 };
 
 }  // namespace

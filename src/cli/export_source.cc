@@ -11,6 +11,7 @@
 #include "hone/hub.h"
 #include "hone/safetensors.h"
 #include "hub/adapter_config.h"
+#include "hub/sentence_files.h"
 #include "io/checkpoints.h"
 #include "io/json.h"
 #include "io/lines.h"
@@ -20,6 +21,8 @@
 
 namespace hone::cli {
 namespace {
+
+constexpr const char *kOfTokens = "token-classification", *kOfTexts = "feature-extraction";  // as the hub calls tasks
 
 namespace fs = std::filesystem;
 constexpr const char* kCard = "README.md";
@@ -73,10 +76,17 @@ void read_files(ExportSource& source) {
     else
       source.left_out.push_back(name);
   }
+  std::vector<std::pair<std::string, std::string>> inside;  // folders of modules
+  for (auto& file : hub::copied_sentence_files(source.folder))
+    if (const std::size_t slash = file.first.find('/'); slash != std::string::npos) {
+      std::erase(source.left_out, file.first.substr(0, slash));
+      inside.push_back(file);
+    }
   std::sort(names.begin(), names.end());
   std::sort(source.left_out.begin(), source.left_out.end());
   for (const std::string& name : names)
     source.texts.emplace_back(name, InFile(source.folder / name).read_all(kTextLimit));
+  source.texts.insert(source.texts.end(), inside.begin(), inside.end());
 }
 
 const std::string* text_of(const ExportSource& source, const std::string& name) {
@@ -96,10 +106,11 @@ void describe_model(ExportSource& source) {
   };
   source.facts.model_type = word("model_type");
   source.facts.architecture = word("architectures");
-  source.facts.task = model->causal_lm()    ? "text-generation"
-                      : model->classifier() ? "text-classification"
+  source.facts.task = text_of(source, "modules.json") ? kOfTexts
+                      : model->causal_lm()  ? "text-generation"
+                      : model->classifier() ? model->classifier()->of_tokens() ? kOfTokens : "text-classification"
                       : model->masked_lm()  ? "fill-mask"
-                                            : "feature-extraction";
+                                            : kOfTexts;
 }
 
 void describe_adapter(ExportSource& source) {
@@ -109,7 +120,10 @@ void describe_adapter(ExportSource& source) {
   const nlohmann::json json = io::parse_json(*text_of(source, hub::kAdapterConfig),
                                              (source.folder / hub::kAdapterConfig).string(), io::kConfigJson);
   const nlohmann::json task = json.value("task_type", nlohmann::json());
-  source.facts.task = task == "SEQ_CLS" ? "text-classification" : "text-generation";
+  source.facts.task = task == "SEQ_CLS"     ? "text-classification"
+                      : task == "FEATURE_EXTRACTION" ? kOfTexts
+                      : task == "TOKEN_CLS" ? kOfTokens
+                                            : "text-generation";
 }
 
 // Of the run: what its recipe says, and what it found.

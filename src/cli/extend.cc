@@ -18,6 +18,7 @@
 #include "hub/more_rows.h"
 #include "hub/packed/find_packed.h"
 #include "hub/save.h"
+#include "hub/sentence_files.h"
 #include "io/folder_commit.h"
 #include "text/tokenizer/roles.h"
 
@@ -163,7 +164,8 @@ class Extend final : public Command {
     const auto type = std::find_if(weights.begin(), weights.end(), [](const auto& weight) { return !weight.buffer; });
     hub::FilesHow how{.align_ids = !roles().empty()};
     if (type != weights.end()) how.type = type->type;
-    const hub::ModelFiles files = hub::model_files(larger, place.folder, &tokenizer, how);
+    hub::ModelFiles files = hub::model_files(larger, place.folder, &tokenizer, how);
+    for (const auto& file : hub::copied_sentence_files(place.folder)) files.texts.push_back(file);
     const StopSignal signals;
     io::FolderCommit commit = io::commit_to(flags_.out, flags_.replace);
     hub::add_model(commit, weights, files, [&] { StopSignal::check("writing " + flags_.out); });

@@ -23,7 +23,18 @@ std::string shown(const Tokenizer& tokenizer, std::span<const std::int32_t> ids)
   return join(tokens, "|");
 }
 
+// Each token that has a label in brackets, with it.
+std::string with_labels(const data::InspectedPiece& piece, const Tokenizer& tokenizer) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < piece.ids.size(); ++i) {
+    const std::string token = shown_token(tokenizer, piece.ids[i]), label = escape_for_terminal(piece.labels[i]);
+    parts.push_back(label.empty() ? token : "[" + token + ": " + label + "]");
+  }
+  return join(parts, "|");
+}
+
 std::string marked(const data::InspectedPiece& piece, const Tokenizer& tokenizer) {
+  if (!piece.labels.empty()) return with_labels(piece, tokenizer);
   std::string out;
   for (std::size_t begin = 0; begin < piece.ids.size();) {  // runs of equal supervision
     std::size_t end = begin;
@@ -38,6 +49,8 @@ std::string marked(const data::InspectedPiece& piece, const Tokenizer& tokenizer
 ordered_json content(const data::InspectedPiece& piece, const Tokenizer& tokenizer) {
   ordered_json made = {{"ids", piece.ids}, {"learnt", piece.learnt}, {"text", marked(piece, tokenizer)}};
   if (piece.next >= 0) made["next"] = piece.next;
+  for (const std::string& label : piece.labels)
+    made["labels"].push_back(label.empty() ? ordered_json() : ordered_json(label));
   return made;
 }
 
@@ -81,7 +94,8 @@ ordered_json inspect_data(const DataToInspect& given, std::int64_t records, bool
     if (!record.label) {
       row[counts.asked > 0 ? "answer_tokens" : "supervised"] = record.supervised;
       row["pieces"] = record.pieces.size();
-      if (counts.asked == 0) row["eos_supervised"] = tokenizer.eos_id && data::learns(record, *tokenizer.eos_id);
+      if (counts.asked == 0 && !data::has_token_labels(data))
+        row["eos_supervised"] = tokenizer.eos_id && data::learns(record, *tokenizer.eos_id);
     } else {
       row["label"] = *record.label;
     }

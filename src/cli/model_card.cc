@@ -215,10 +215,11 @@ Rows hyperparameter_rows(const Recipe& recipe) {
 }
 
 std::string load_section(const CardFacts& facts, const CardFlags& flags) {
-  const std::string chooser = facts.task == "text-classification" ? "AutoModelForSequenceClassification"
-                              : facts.task == "text-generation"   ? "AutoModelForCausalLM"
-                              : facts.task == "fill-mask"         ? "AutoModelForMaskedLM"
-                                                                  : "AutoModel";
+  const std::string chooser = facts.task == "text-classification"    ? "AutoModelForSequenceClassification"
+                              : facts.task == "token-classification" ? "AutoModelForTokenClassification"
+                              : facts.task == "text-generation"      ? "AutoModelForCausalLM"
+                              : facts.task == "fill-mask"            ? "AutoModelForMaskedLM"
+                                                                     : "AutoModel";
   std::string code = "```python\n";
   if (facts.adapter) {
     const std::string base = base_on_hub(facts, flags);

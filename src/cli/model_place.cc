@@ -8,6 +8,7 @@
 #include "hub/cast.h"
 #include "hub/memory.h"
 #include "hub/own_tokenizer.h"
+#include "hub/sentence_files.h"
 #include "tensor/device.h"
 #include "train/adapter_base.h"
 
@@ -84,8 +85,11 @@ hub::ModelFiles merged_files(const ModelPlace& place, Model& model) {
   const std::filesystem::path folder = tokenizer_folder(place);
   const auto tokenizer = hub::own_tokenizer(folder);
   const bool trained_with = folder == place.adapter;
-  return hub::model_files(model, place.folder, tokenizer->vocab_size() > 0 ? tokenizer.get() : nullptr,
-                          {.align_ids = trained_with, .generation_from = generation_folder(place)});
+  hub::ModelFiles files =
+      hub::model_files(model, place.folder, tokenizer->vocab_size() > 0 ? tokenizer.get() : nullptr,
+                       {.align_ids = trained_with, .generation_from = generation_folder(place)});
+  for (const auto& file : hub::copied_sentence_files(folder_with("modules.json", place))) files.texts.push_back(file);
+  return files;
 }
 
 }  // namespace hone::cli

@@ -19,6 +19,7 @@
 #include "train/make_objective.h"
 #include "train/model_source.h"
 #include "train/resources.h"
+#include "train/sentence_defaults.h"
 
 namespace hone::cli {
 
@@ -47,7 +48,8 @@ bool may_have_ids(const std::vector<DataFile>& files, const Dataset::Options& op
 }
 
 DataToInspect from_recipe(const std::string& path) {
-  const Recipe recipe = whole_recipe({{path}, {}}, {});
+  Recipe recipe = whole_recipe({{path}, {}}, {});
+  training::take_sentence_defaults(recipe);
   DataToInspect found;
   auto tokenizer = recipe.tokenizer.empty() ? hub::own_tokenizer(training::model_source(recipe.model))
                                             : load_tokenizer(recipe.tokenizer);
@@ -55,6 +57,8 @@ DataToInspect from_recipe(const std::string& path) {
   const Needs needs = training::make_objective(recipe)->needs();
   Dataset::Options options = training::dataset_options(recipe.data, needs.records);
   options.problem_type = needs.problem_type;
+  options.token_labels = needs.token_labels;
+  options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
   options.labels = needs.labels;
   found.data = open_data(recipe.data.train, found.tokenizer, options);
   found.may_have_ids = may_have_ids(recipe.data.train, options);
@@ -76,6 +80,19 @@ std::map<std::string, std::string> parse_columns(const std::vector<std::string>&
                                                 escape_for_terminal(known)));
   }
   return columns;
+}
+
+TokenLabels token_labels_of(const TokenFlags& flags, RecordKind records, const std::string& prefix) {
+  const auto only_for = [&](bool given, const char* flag, RecordKind kind, const char* of) {
+    if (given && records != kind)
+      throw Error(ErrorKind::usage, fmt::format("{}{}: is of {} records alone", prefix, flag, of));
+  };
+  only_for(flags.label_all_tokens, "label-all-tokens", RecordKind::tagged, "tagged");
+  only_for(flags.step_separator.has_value(), "step-separator", RecordKind::steps, "steps");
+  TokenLabels made;
+  made.all = flags.label_all_tokens;
+  made.step_separator = flags.step_separator.value_or(made.step_separator);
+  return made;
 }
 
 DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& flags) {
@@ -100,6 +117,7 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
   section.loss = flags.loss;
   Dataset::Options options = training::dataset_options(section, flags.records);
   options.problem_type = flags.problem_type;
+  options.token_labels = token_labels_of(flags, flags.records, "--data.");
   found.data = open_data(files, found.tokenizer, options);
   found.may_have_ids = may_have_ids(files, options);
   return found;

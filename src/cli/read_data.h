@@ -10,7 +10,23 @@
 
 namespace hone::cli {
 
-struct DataFlags {
+// Of labels for tokens.
+struct TokenFlags {
+  bool label_all_tokens = false;
+  std::optional<std::string> step_separator;
+  static constexpr auto fields() {
+    using C = TokenFlags;
+    return std::tuple{field("label_all_tokens", &C::label_all_tokens,
+                            "Of tagged records: each token of a word has its label, and not the first alone."),
+                      field("step_separator", &C::step_separator,
+                            "Of steps: what follows each step, and carries its label; default: a new line.")};
+  }
+};
+// As data options say it. Throws Error(usage) for a flag that records of this kind do not have.
+TokenLabels token_labels_of(const TokenFlags& flags, RecordKind records, const std::string& prefix);
+
+struct DataFlags : TokenFlags {
+  using Base = TokenFlags;
   std::string tokenizer = "bytes";
   std::vector<std::string> columns, ignore;
   std::int64_t max_length = 1024;
@@ -22,7 +38,7 @@ struct DataFlags {
   std::optional<Loss> loss;
   std::string chat_template;
   std::optional<std::int64_t> max_samples;
-  static constexpr auto fields() {
+  static constexpr auto own_fields() {
     using C = DataFlags;
     return std::tuple{
         field("tokenizer", &C::tokenizer, "bytes, none (for rows of ids), a folder or a tokenizer.json."),
@@ -38,8 +54,9 @@ struct DataFlags {
               "How records share rows; they never see each other; default: best_fit, for labelled records none."),
         field("records", &C::records,
               "What they are read for: language, labelled (fields text and label), preference (chosen, rejected and "
-              "their prompt), judged (an answer with its label), asked (a prompt, an answer to compare with) or choice "
-              "(a prompt, choices, and which of them is the answer)."),
+              "their prompt), judged (an answer with its label), asked (a prompt, an answer to compare with), choice "
+              "(a prompt, choices, and which of them is the answer), tagged (tokens and tags, or text and entities) or "
+              "steps (prompt, completions and labels)."),
         field("problem_type", &C::problem_type,
               "Of labelled records: what the field label has: one label, several (multi_label_classification) or "
               "numbers (regression)."),
@@ -52,6 +69,7 @@ struct DataFlags {
               "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
         field("max_samples", &C::max_samples, "Only this many records of each file, the first ones.", at_least(1))};
   }
+  static constexpr auto fields() { return std::tuple_cat(own_fields(), Base::fields()); }
 };
 
 // "text=story" as a renamed column; throws Error(usage), also for one that is given twice.

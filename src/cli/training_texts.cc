@@ -144,8 +144,9 @@ void TrainingTexts::open(const std::string& path) {
 // Which kind of records a file has its first one shows, unless it is a pipe, which is read once.
 std::unique_ptr<Source> TrainingTexts::open_source(SourceFile& file) {
   std::optional<Error> first;
-  constexpr RecordKind kAll[] = {RecordKind::language, RecordKind::preference, RecordKind::labelled, RecordKind::judged,
-                                 RecordKind::asked};
+  constexpr RecordKind kAll[] = {RecordKind::language, RecordKind::preference, RecordKind::labelled,
+                                 RecordKind::judged,   RecordKind::asked,      RecordKind::tagged,
+                                 RecordKind::steps,    RecordKind::embedding};
   for (const RecordKind kind : kAll) try {
       file.records = kind;
       if (!io::is_pipe(file.path)) {
@@ -176,6 +177,14 @@ bool TrainingTexts::next_record() {
   } else if (const auto* labelled = record.as<LabelledRecord>()) {
     waiting_.push_back(labelled->text);
     if (labelled->text_pair) waiting_.push_back(*labelled->text_pair);
+  } else if (const auto* tagged = record.as<TaggedRecord>()) {
+    waiting_.push_back(tagged->words.empty() ? tagged->text : join(tagged->words, " "));
+  } else if (const auto* steps = record.as<StepsRecord>()) {
+    waiting_.push_back(steps->prompt);
+    waiting_.insert(waiting_.end(), steps->steps.begin(), steps->steps.end());
+  } else if (const auto* embedded = record.as<EmbeddingRecord>()) {
+    waiting_.insert(waiting_.end(), {embedded->query, embedded->document});
+    waiting_.insert(waiting_.end(), embedded->others.begin(), embedded->others.end());
   } else if (const auto* texts = record.as<PreferenceRecord>()) {
     waiting_.push_back(texts->prompt + texts->chosen);
     waiting_.push_back(texts->rejected);  // the prompt counts once

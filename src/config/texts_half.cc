@@ -10,7 +10,9 @@ bool is_classifier(const Node& config) {
   const Node* architectures = config.find("architectures");
   if (!architectures || architectures->kind() != Node::Kind::list) return false;
   for (const Node& name : architectures->items())
-    if (name.kind() == Node::Kind::scalar && name.text().ends_with("ForSequenceClassification")) return true;
+    if (name.kind() == Node::Kind::scalar &&
+        (name.text().ends_with("ForSequenceClassification") || name.text().ends_with("ForTokenClassification")))
+      return true;
   return false;
 }
 

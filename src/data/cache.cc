@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "data/labels.h"
 #include "data/source.h"
 #include "data/source_hash.h"
 #include "data/stream_entry.h"
@@ -38,9 +39,17 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
   hasher.update_field(tokenizer.fingerprint).update_int(options.append_eos);
   hasher.update_int(options.loss ? 1 + static_cast<std::uint64_t>(*options.loss) : 0);
   hasher.update_int(static_cast<std::uint64_t>(options.records));
-  if (options.records == RecordKind::labelled)  // they are cut when they are tokenised
+  if (options.records == RecordKind::embedding)
+    hasher.update_field(options.query_prompt).update_field(options.document_prompt);
+  if (options.records == RecordKind::labelled || options.records == RecordKind::embedding ||
+      are_of_tokens(options.records))  // cut when tokenised
     hasher.update_int(static_cast<std::uint64_t>(options.max_length))
         .update_int(static_cast<std::uint64_t>(options.overlong));
+  if (const TokenLabels& how = options.token_labels; are_of_tokens(options.records))
+    hasher.update_int(how.all)
+        .update_field(how.step_separator)
+        .update_int(static_cast<std::uint64_t>(how.max_completion_length.value_or(0)))
+        .update_int(how.last_step_only);
   if (options.problem_type != ProblemType::single_label_classification)
     hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options.problem_type));
   for (const std::optional<std::int32_t>& id : {tokenizer.bos_id, tokenizer.eos_id})
@@ -105,8 +114,8 @@ void check_ids(const TokenStore& store, const std::function<std::string(std::int
                std::int64_t vocab_size) {
   if (vocab_size <= 0 || (store.counts().max_id < vocab_size && store.highest_exception() < vocab_size)) return;
   each_document(store, [&](std::int64_t doc, const auto& ids, const auto& labels) {
-    const std::int64_t highest =
-        std::max(*std::max_element(ids.begin(), ids.end()), *std::max_element(labels.begin(), labels.end()));
+    const std::int64_t target = store.is_tagged() ? -1 : *std::max_element(labels.begin(), labels.end());
+    const std::int64_t highest = std::max(*std::max_element(ids.begin(), ids.end()), target);
     if (highest >= vocab_size)
       throw Error(ErrorKind::data, fmt::format("{}: token id {}; expected less than the model's vocabulary of {}",
                                                name_of(doc), highest, vocab_size))

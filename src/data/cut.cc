@@ -31,6 +31,7 @@ class Cutter {
 
   void add(Stretch stretch) {
     ++report_.records;
+    if (options_.records == RecordKind::embedding) return add_texts(stretch);
     if (store_.is_labelled()) return add_labelled(stretch);
     if (store_.is_grouped()) return add_group(stretch);
     if (options_.records == RecordKind::asked) return add_asked(stretch);
@@ -178,7 +179,31 @@ class Cutter {
     const std::uint32_t cut = store_.label(stretch.doc).cut;
     report_.cut += cut > 0;
     report_.cut_tokens += cut;
-    if (stretch.end - stretch.begin <= most_ || shorten(stretch)) lay_whole(whole(stretch));
+    if (stretch.end - stretch.begin > most_ && !shorten(stretch)) return;
+    const bool learnt = !store_.is_tagged() || store_.supervised(stretch.begin, stretch.end) > 0;
+    learnt ? lay_whole(whole(stretch)) : void(++report_.unsupervised_records);
+  }
+
+  // Of texts to embed one that is too long is shortened already, or drops its record, or is an error.
+  void add_texts(const Stretch& stretch) {
+    const DataReport before = report_;
+    std::vector<Piece> unit;
+    bool dropped = false;
+    std::uint32_t cut = 0;
+    for (std::int64_t doc = stretch.doc; doc < store_.group_end(stretch.doc) && !dropped; ++doc) {
+      Stretch one{store_.begin(doc), store_.end(doc), doc};
+      cut += store_.label(doc).cut;
+      dropped = one.end - one.begin > most_ && !shorten(one);
+      unit.push_back(whole(one));
+    }
+    if (dropped) {
+      report_.dropped = before.dropped + 1;
+      report_.cut_tokens = before.cut_tokens + static_cast<std::int64_t>(stretch.end - stretch.begin);
+      return;
+    }
+    report_.cut += cut > 0;
+    report_.cut_tokens += cut;
+    lay_unit(unit);
   }
 
   // false: the record is dropped.

@@ -20,6 +20,7 @@
 #include "data/labels.h"
 #include "data/order.h"
 #include "data/stream_entry.h"
+#include "data/token_targets.h"
 #include "data/unmet.h"
 #include "data/window.h"
 #include "hone/data.h"
@@ -91,7 +92,7 @@ class PackedDataset final : public Dataset {
   // parts: all but their rows. `part_name` tells the halves of a split from the whole and from each other.
   PackedDataset(std::vector<FilePart> parts, const Options& options, Ends ends, std::string part_name)
       : parts_(std::move(parts)), options_(options), ends_(ends), part_name_(std::move(part_name)) {
-    if (options_.records == RecordKind::labelled) number_labels();
+    if (options_.records == RecordKind::labelled || data::are_of_tokens(options_.records)) number_labels();
     std::vector<data::StreamOrder::Part> order;
     for (FilePart& part : parts_) {
       const auto name = [&](std::int64_t doc) { return part.name_of(doc); };
@@ -151,9 +152,13 @@ void PackedDataset::number_labels() {
     options_.labels = data::labels_in(texts, options_.problem_type);
     check_labels(texts);
   }
-  for (FilePart& part : parts_)
-    part.targets = {part.tokens.store->label_names(), options_.labels, options_.problem_type,
-                    [&](std::size_t name, const std::string& fact) { return unfit_label(part, name, fact); }};
+  for (FilePart& part : parts_) {
+    const std::vector<std::string>& names = part.tokens.store->label_names();
+    const auto fail = [&](std::size_t name, const std::string& fact) { return unfit_label(part, name, fact); };
+    const bool of_tokens = data::are_of_tokens(options_.records);
+    part.targets = of_tokens ? data::Targets::of_tokens(names, options_.labels, fail)
+                             : data::Targets(names, options_.labels, options_.problem_type, fail);
+  }
 }
 
 // Of labels that nobody has named: the wrong field may have been read.
@@ -164,6 +169,7 @@ void PackedDataset::check_labels(const std::vector<std::string>& texts) const {
   if (documents == 0) return;  // said elsewhere
   const bool one = options_.problem_type == ProblemType::single_label_classification;
   const bool numbers = options_.problem_type == ProblemType::regression;
+  if (data::are_of_tokens(options_.records)) return data::check_token_labels(texts, paths());
   if (std::set(texts.begin(), texts.end()).size() < 2)
     throw Error(ErrorKind::data,
                 fmt::format("{}: every record has the {} {}; expected {}", paths(),
@@ -183,11 +189,16 @@ void PackedDataset::check_labels(const std::vector<std::string>& texts) const {
 Error PackedDataset::unfit_label(const FilePart& part, std::size_t name, const std::string& fact) {
   const TokenStore& store = *part.tokens.store;
   std::int64_t doc = 0;
-  while (store.label(doc).name != name) ++doc;
+  while (!data::has_label(store, doc, name)) ++doc;
   return Error(ErrorKind::data, part.name_of(doc) + ": " + fact);
 }
 
 void PackedDataset::count_targets(const FilePart& part, const Piece& piece) {
+  if (part.tokens.store->is_tagged()) {
+    for (const std::int64_t target : data::token_targets(*part.tokens.store, part.targets, piece))
+      if (target != -100) ++report_.labels[options_.labels[static_cast<std::size_t>(target)]];
+    return;
+  }
   const std::uint32_t name = part.tokens.store->label(piece.doc).name;
   for (const std::int64_t label : part.targets.labels(name))
     ++report_.labels[options_.labels[static_cast<std::size_t>(label)]];
@@ -211,7 +222,9 @@ void PackedDataset::finish_report() {
     if (!part.tokens.store->unread().empty()) report_.unread_fields[part.file.path] = part.tokens.store->unread();
     for (const Piece& piece : part.rows.pieces) {
       report_.tokens += piece.length;
-      report_.supervised += part.tokens.store->supervised(piece.first_target(), piece.targets_end());
+      const bool tagged = part.tokens.store->is_tagged();
+      report_.supervised += part.tokens.store->supervised(tagged ? piece.begin : piece.first_target(),
+                                                          tagged ? piece.end() : piece.targets_end());
       report_.without_prompt += !part.tokens.store->has_prompt(piece.doc);
       if (options_.records == RecordKind::judged)
         ++report_.labels[part.tokens.store->role(piece.doc) == Role::chosen ? "desirable" : "undesirable"];
@@ -226,7 +239,8 @@ void PackedDataset::finish_report() {
 
 void PackedDataset::check_supervised() const {
   const bool asked = options_.records == RecordKind::asked && report_.rows > 0;
-  const bool labelled = options_.records == RecordKind::labelled && report_.rows > 0;
+  const bool labelled =
+      (options_.records == RecordKind::labelled || options_.records == RecordKind::embedding) && report_.rows > 0;
   if (report_.supervised > 0 || labelled || asked) {
     if (order_.epoch_rows() > 0) return;
     throw Error(ErrorKind::config, fmt::format("{}: every weight is 0; expected one above it", paths()));
@@ -286,9 +300,16 @@ HostDoc PackedDataset::doc_of(const FilePart& part, const Piece& piece) const {
   doc.group = store.group(piece.doc);
   if (piece.has_first) doc.ids[0] = store.id(store.begin(piece.doc));
   store.copy_ids(piece.begin, piece.end(), doc.ids.data() + (piece.has_first ? 1 : 0));
+  if (store.is_tagged()) {
+    doc.targets = data::token_targets(store, part.targets, piece);
+    return doc;
+  }
   doc.targets.assign(piece.length, -100);
   store.copy_labels(piece.first_target(), piece.targets_end(), doc.targets.data());
   if (store.counts_characters()) doc.per_document["characters"] = store.characters(piece.doc);
+  if (options_.records == RecordKind::embedding)
+    if (const std::string& score = store.label_names()[store.label(piece.doc).name]; !score.empty())
+      doc.numbers["score"] = {*parse_double(score), 1};
   if (part.targets.empty()) return doc;
   put_target(part, piece, doc);
   if (const std::uint32_t second = store.label(piece.doc).second; second < piece.length) {

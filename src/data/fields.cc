@@ -11,10 +11,12 @@
 #include "data/asked.h"
 #include "data/choices.h"
 #include "data/conversations.h"
+#include "data/embedding.h"
 #include "data/judged.h"
 #include "data/labelled.h"
 #include "data/labels.h"
 #include "data/preference.h"
+#include "data/tagged.h"
 #include "data/prompt_fields.h"
 #include "data/training_fields.h"
 #include "data/unmet.h"
@@ -32,6 +34,12 @@ std::string proposal(const std::vector<std::string>& names) {
   if (has(names, "chosen") || has(names, "chosen_messages"))
     return "preference pairs are not one of these forms: objective: {type: dpo} learns from them, hone eval --metric "
            "preference measures on them, hone inspect data --data.records preference shows them";
+  if (has(names, "positive") || (has(names, "sentence1") && has(names, "sentence2")))
+    return "texts to embed are not one of these forms: objective: {type: embedding} learns from them, hone inspect "
+           "data --data.records embedding shows them";
+  if (has(names, "tokens") && !first_of(names, {"tags", "ner_tags", "labels"}).empty())
+    return "words with labels are not one of these forms: objective: {type: token_classification} learns them, hone "
+           "inspect data --data.records tagged shows them";
   const std::string prompt = first_of(names, {"prompt", "question", "instruction", "query", "input", "context"});
   const std::string completion =
       first_of(names, {"completion", "answer", "response", "output", "target", "summary", "solution"});
@@ -93,6 +101,9 @@ const std::vector<std::string>& known_fields(RecordKind records) {
   if (records == RecordKind::judged) return judged_fields();
   if (records == RecordKind::asked) return asked_fields();
   if (records == RecordKind::choice) return choice_fields();
+  if (records == RecordKind::embedding) return embedding_fields();
+  if (records == RecordKind::tagged) return tagged_fields();
+  if (records == RecordKind::steps) return steps_fields();
   static const std::vector<std::string> names = {
       "text",  "prompt", "completion", "input_ids", "labels", "messages",  "conversations",       "instruction",
       "input", "output", "history",    "system",    "tools",  "documents", "chat_template_kwargs"};
@@ -104,6 +115,7 @@ const std::vector<std::string>& table_fields(RecordKind records) {
   if (records == RecordKind::judged) return judged_table_fields();
   if (records == RecordKind::asked) return asked_table_fields();
   if (records == RecordKind::choice) return choice_table_fields();
+  if (records == RecordKind::embedding) return embedding_fields();
   if (records == RecordKind::labelled) return labelled_fields();
   static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
   return names;
@@ -152,6 +164,9 @@ Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place
   if (records_ == RecordKind::judged) return judged_form(wanted, columns_, place);
   if (records_ == RecordKind::asked) return asked_form(wanted, columns_, place);
   if (records_ == RecordKind::choice) return choice_form(wanted, columns_, place);
+  if (records_ == RecordKind::embedding) return embedding_form(wanted, columns_, place);
+  if (records_ == RecordKind::tagged) return tagged_form(wanted, columns_, place);
+  if (records_ == RecordKind::steps) return steps_form(wanted, columns_, place);
   return columns_.empty() ? own_form(wanted, place) : renamed_form(wanted, place);
 }
 
@@ -268,6 +283,9 @@ const char* needed_fields(RecordKind records) {
          : records == RecordKind::asked  ? "a prompt"
          : records == RecordKind::judged ? "prompt, completion and label"
          : records == RecordKind::choice ? "prompt, choices and answer"
+         : records == RecordKind::embedding ? "query and positive"
+         : records == RecordKind::tagged    ? "tokens and tags"
+         : records == RecordKind::steps     ? "prompt, completions and labels"
                                          : "chosen and rejected";
 }
 
@@ -314,6 +332,9 @@ void FieldMap::read(json value, const Place& place, Record& record) {
   }
   if (records_ == RecordKind::asked) return void(record.content = read_asked(value, form, place));
   if (records_ == RecordKind::choice) return void(record.content = read_choice(value, form, place));
+  if (records_ == RecordKind::embedding) return void(record.content = read_embedding(value, form, place));
+  if (records_ == RecordKind::tagged) return void(record.content = read_tagged(value, form, place));
+  if (records_ == RecordKind::steps) return void(record.content = read_steps(value, form, place));
   if (records_ == RecordKind::judged) return void(record.content = read_judged(value, form, place));
   if (chat) return void(record.content = read_conversation(value, form, place));
   const auto string = [&](const std::string& field) { return text_field(value, field, place); };
@@ -380,7 +401,7 @@ void FieldMap::check_unread(const json& value, const Form& form, const Place& pl
   const bool chat = is_conversation(value, form);
   record.unread.clear();
   for (const auto& [name, field] : value.items()) {
-    const bool lost = is_extra(name) && has(used, name) && form.input_ids.empty() && !chat;
+    const bool lost = is_extra(name) && has(used, name) && name != form.tags && form.input_ids.empty() && !chat;
     if (field.is_null() || (has(used, name) && !lost) || templates_.reads(name)) continue;
     if (!form.input_ids.empty() && goes_with_ids(name) && !has(ignore_, name)) {
       const std::string fact = contradiction(name, field);

@@ -13,7 +13,8 @@ std::vector<std::string> Form::fields() const {
   std::vector<std::string> all;
   for (const std::string* name :
        {&text, &prompt, &completion, &input_ids, &labels, &text_pair, &label, &chosen, &rejected, &answer,
-        &choices, &messages, &instruction, &input, &output, &history, &system, &tools, &documents, &variables})
+        &choices, &messages, &instruction, &input, &output, &history, &system, &tools, &documents, &variables,
+        &query, &positive, &negatives, &score, &words, &tags, &entities, &steps})
     if (!name->empty()) all.push_back(*name);
   return all;
 }

@@ -11,8 +11,18 @@ namespace hone::data {
 namespace {
 
 // The document's ids with what is learnt of them, taken from a batch of one row.
-InspectedPiece piece_of(const HostBatch& batch, const Doc& doc, std::int64_t row) {
+InspectedPiece piece_of(const HostBatch& batch, const Doc& doc, std::int64_t row,
+                        const std::vector<std::string>* of_tokens) {
   InspectedPiece piece{.row = row, .begin = doc.begin};
+  if (of_tokens) {
+    for (auto t = static_cast<std::size_t>(doc.begin); t < static_cast<std::size_t>(doc.end); ++t) {
+      const std::int64_t label = batch.labels[t];
+      piece.ids.push_back(static_cast<std::int32_t>(batch.ids[t]));
+      piece.learnt.push_back(label != -100);
+      piece.labels.push_back(label == -100 ? "" : of_tokens->at(static_cast<std::size_t>(label)));
+    }
+    return piece;
+  }
   for (auto t = static_cast<std::size_t>(doc.begin); t < static_cast<std::size_t>(doc.end); ++t) {
     piece.ids.push_back(static_cast<std::int32_t>(batch.ids[t]));
     piece.learnt.push_back(t > static_cast<std::size_t>(doc.begin) && batch.labels[t - 1] != -100);
@@ -30,10 +40,14 @@ std::int64_t supervised_in(const HostBatch& batch, const Doc& doc) {
 
 }  // namespace
 
+// Of labelled texts no token is learnt, of other records there are no labels with numbers.
+bool has_token_labels(const Dataset& data) { return !data.labels().empty() && data.report().supervised > 0; }
+
 std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t most) {
   std::vector<InspectedRecord> all;
   std::map<std::int64_t, std::size_t> index;  // record -> place in `all`
   std::int64_t taken = 0;                     // records, of pairs both sides as one
+  const std::vector<std::string>* of_tokens = has_token_labels(data) ? &data.labels() : nullptr;
   for (std::int64_t row = 0; row < data.rows(); ++row) {
     const HostBatch batch = data.batch({row}, 0);
     for (std::size_t i = 0; i < batch.docs.size(); ++i) {
@@ -54,7 +68,7 @@ std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t m
       InspectedRecord& record = all[at->second];
       record.tokens += doc.end - doc.begin;
       record.supervised += supervised_in(batch, doc);
-      record.pieces.push_back(piece_of(batch, doc, row));
+      record.pieces.push_back(piece_of(batch, doc, row, of_tokens));
     }
   }
   return all;

@@ -15,7 +15,8 @@ namespace hone::data {
 struct InspectedPiece {
   std::int64_t row = 0, begin = 0;  // where in the data set
   std::vector<std::int32_t> ids = {};
-  std::vector<bool> learnt = {};  // per id: it is a target, predicted from what is before it
+  std::vector<bool> learnt = {};  // per id: it is a target, predicted from what is before it, or has a label
+  std::vector<std::string> labels = {};  // per id, of tagged records and steps; "": none
   std::int32_t next = -1;         // the target at the last position if the record goes on in another piece, else -1
 };
 
@@ -28,6 +29,9 @@ struct InspectedRecord {
   std::optional<std::string> label = {};    // of a labelled record: a label, those that it has, or its numbers
   std::string role = {};                    // "chosen", "rejected": this is one side of a preference pair
 };
+
+// Whether its tokens have labels of their own.
+bool has_token_labels(const Dataset& data);
 
 // Records in the order of their first row, at most `most` of them (-1: all), from the rows of `data`; of a preference
 // pair both sides, one after the other.

@@ -151,8 +151,29 @@ std::vector<std::string> labels_in(const std::vector<std::string>& texts, Proble
   return labels;
 }
 
+namespace {
+
+// The label that a whole number counts, or true or false does, where labels have names that are none; else as it is.
+std::string counted_label(const std::string& text, const std::vector<std::string>& labels) {
+  const auto is_number = [](const std::string& label) { return parse_int(label).has_value(); };
+  const bool known = std::find(labels.begin(), labels.end(), text) != labels.end();
+  if (known || std::any_of(labels.begin(), labels.end(), is_number)) return text;
+  const bool is_bool = text == "false" || text == "true";
+  const std::optional<std::int64_t> place = is_bool ? std::int64_t{text == "true"} : parse_int(text);
+  return place && *place >= 0 && *place < std::ssize(labels) ? labels[static_cast<std::size_t>(*place)] : text;
+}
+
+}  // namespace
+
+Targets Targets::of_tokens(const std::vector<std::string>& texts, const std::vector<std::string>& labels,
+                           const Fail& fail) {
+  std::vector<std::string> named;
+  for (const std::string& text : texts) named.push_back(counted_label(text, labels));
+  return Targets(named, labels, ProblemType::single_label_classification, fail);
+}
+
 Targets::Targets(const std::vector<std::string>& texts, const std::vector<std::string>& labels, ProblemType problem,
-                 const std::function<Error(std::size_t text, const std::string& fact)>& fail)
+                 const Fail& fail)
     : width_(labels.size()) {
   std::map<std::string, std::int64_t> index;
   for (const std::string& label : labels) index.emplace(label, std::ssize(index));

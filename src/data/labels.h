@@ -12,6 +12,11 @@
 
 namespace hone::data {
 
+// Whether it is tokens that have the labels of such records.
+inline bool are_of_tokens(RecordKind records) {
+  return records == RecordKind::tagged || records == RecordKind::steps;
+}
+
 // What a field says, as LabelledRecord::label has it: a name or a whole number, as text; of several labels a JSON list
 // of them; of regression a number, of several a JSON list. The same label is always the same text. Throws Error(data).
 std::string label_of(const nlohmann::ordered_json& value, ProblemType problem, const std::string& field,
@@ -27,9 +32,13 @@ std::vector<std::string> labels_in(const std::vector<std::string>& texts, Proble
 class Targets {
  public:
   Targets() = default;
+  using Fail = std::function<Error(std::size_t text, const std::string& fact)>;
   // texts: of the store. Throws what `fail` makes of the index of a text that does not fit the labels.
   Targets(const std::vector<std::string>& texts, const std::vector<std::string>& labels, ProblemType problem,
-          const std::function<Error(std::size_t text, const std::string& fact)>& fail);
+          const Fail& fail);
+  // Of tokens: where no label is a whole number, one that is counts the labels from 0, and false and true are 0 and 1.
+  static Targets of_tokens(const std::vector<std::string>& texts, const std::vector<std::string>& labels,
+                           const Fail& fail);
   bool empty() const { return ends_.empty() && numbers_.empty(); }
   std::vector<std::int64_t> labels(std::size_t text) const;  // their indices; of regression none
   std::vector<double> numbers(std::size_t text) const;       // one for each label: its number, or 1 where it is there

@@ -40,6 +40,21 @@ std::size_t bytes_of(const Record& record) {
       for (const std::string& choice : r.choices) size += choice.size();
       return size;
     }
+    std::size_t operator()(const TaggedRecord& r) const {
+      std::size_t size = r.text.size();
+      for (const std::string& word : r.words) size += word.size() + 1;
+      return size;
+    }
+    std::size_t operator()(const StepsRecord& r) const {
+      std::size_t size = r.prompt.size();
+      for (const std::string& step : r.steps) size += step.size() + 1;
+      return size;
+    }
+    std::size_t operator()(const EmbeddingRecord& r) const {
+      std::size_t size = r.query.size() + r.document.size();
+      for (const std::string& other : r.others) size += other.size();
+      return size;
+    }
   };
   return std::visit(Sizes(), record.content);
 }

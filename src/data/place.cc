@@ -29,7 +29,7 @@ std::string type_of(const json& value) {
   }
 }
 
-std::string Place::text() const { return fmt::format("{}:{}", path, line); }
+std::string Place::text() const { return line > 0 ? fmt::format("{}:{}", path, line) : path; }
 
 Error FieldPlace::bad(const std::string& got, const std::string& expected) const {
   return Error(ErrorKind::data,

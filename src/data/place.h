@@ -13,7 +13,7 @@ namespace hone::data {
 struct Place {
   const std::string& path;
   std::int64_t line = 0;
-  std::string text() const;  // "path:line"
+  std::string text() const;  // "path:line"; of what has no lines "path"
 };
 
 // One of its fields.

@@ -18,6 +18,7 @@
 #include "base/strings.h"
 #include "data/cache.h"
 #include "data/files.h"
+#include "data/labels.h"
 #include "data/inspect.h"
 #include "data/stream_entry.h"
 #include "data/stream_position.h"
@@ -73,7 +74,7 @@ Stream::Stream(const std::vector<DataFile>& files, std::shared_ptr<const Tokeniz
     : tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
   check_options(files, options_);
   if (options_.problem_type == ProblemType::regression && options_.labels.empty()) options_.labels = {"LABEL_0"};
-  if (options_.records == RecordKind::labelled && options_.labels.empty())
+  if ((options_.records == RecordKind::labelled || are_of_tokens(options_.records)) && options_.labels.empty())
     throw Error(ErrorKind::config, "data.train: a stream, whose labels are not known before it is read")
         .hint("name them, for instance objective: {type: classification, labels: [no, yes]}, or write it to a file");
   Paths paths;
@@ -111,6 +112,11 @@ std::string Stream::fingerprint() const {
         options_.loss ? 1 + static_cast<std::int64_t>(*options_.loss) : 0})
     hasher.update_int(static_cast<std::uint64_t>(number));
   for (const std::string& label : options_.labels) hasher.update_field(label);
+  if (const TokenLabels& of_tokens = options_.token_labels; are_of_tokens(options_.records))
+    hasher.update_int(of_tokens.all)
+        .update_field(of_tokens.step_separator)
+        .update_int(static_cast<std::uint64_t>(of_tokens.max_completion_length.value_or(0)))
+        .update_int(of_tokens.last_step_only);
   if (options_.problem_type != ProblemType::single_label_classification)
     hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options_.problem_type));
   for (const Entry& entry : entries_) {  // what they hold is compared when reading goes on, whatever their paths

@@ -51,6 +51,25 @@ struct AndRecord {
     for (const std::string& choice : r.choices) all = hash_of(choice, all);
     return all;
   }
+  std::uint64_t operator()(const TaggedRecord& r) const {
+    std::uint64_t all = hash_of(r.text, hash);
+    for (const std::string& word : r.words) all = hash_of(word, all);
+    for (const std::string& tag : r.tags) all = hash_of(tag, all);
+    for (const TaggedRecord::Span& span : r.spans)
+      all = hash_of(span.label, hash_of(std::to_string(span.end), hash_of(std::to_string(span.start), all)));
+    return all;
+  }
+  std::uint64_t operator()(const StepsRecord& r) const {
+    std::uint64_t all = hash_of(r.prompt, hash);
+    for (const std::string& step : r.steps) all = hash_of(step, all);
+    for (const std::string& label : r.labels) all = hash_of(label, all);
+    return all;
+  }
+  std::uint64_t operator()(const EmbeddingRecord& r) const {
+    std::uint64_t all = hash_of(r.document, hash_of(r.query, hash));
+    for (const std::string& other : r.others) all = hash_of(other, all);
+    return r.score ? hash_of(std::to_string(*r.score), all) : all;
+  }
 };
 
 }  // namespace

@@ -61,12 +61,27 @@ void TokenStore::add_document(const Tokens& tokens, std::int64_t line, std::span
   lines_.push_back(line);
 }
 
-void TokenStore::label_last(const DocLabel& label) {
+std::uint32_t TokenStore::index_of(const std::string& label_name) {
   const auto index = static_cast<std::uint32_t>(label_names_.size());
-  const auto [found, is_new] = label_index_.try_emplace(label.name, index);
-  if (is_new) label_names_.push_back(label.name);
-  labels_.push_back({found->second, label.second, label.cut});
+  const auto [found, is_new] = label_index_.try_emplace(label_name, index);
+  if (is_new) label_names_.push_back(label_name);
+  return found->second;
+}
+
+void TokenStore::label_last(const DocLabel& label) {
+  labels_.push_back({index_of(label.name), label.second, label.cut});
   HONE_ASSERT(std::ssize(labels_) == docs());
+}
+
+void TokenStore::add_tagged(Tokens tokens, const DocTags& tags, std::int64_t line) {
+  if (tokens.ids.empty()) return add(tokens, line, /*from_text=*/false);
+  std::vector<std::int32_t> indices;
+  for (const std::string& name : tags.names) indices.push_back(static_cast<std::int32_t>(index_of(name)));
+  for (std::int32_t& label : tokens.labels)
+    if (label != -100) label = indices.at(static_cast<std::size_t>(label));
+  labels_.push_back({kOfTokens, static_cast<std::uint32_t>(tokens.ids.size()), tags.cut});
+  add(tokens, line, /*from_text=*/false);
+  HONE_ASSERT(is_tagged() && std::ssize(labels_) == docs());
 }
 
 void TokenStore::add_labels(const Tokens& tokens, std::uint64_t base) {
@@ -77,7 +92,8 @@ void TokenStore::add_labels(const Tokens& tokens, std::uint64_t base) {
     const bool learnt = tokens.labels[i] != -100;
     if (learnt && begin == size) begin = i;
     if (!learnt && begin != size) add_range(base + std::exchange(begin, size), base + i);
-    if (learnt && i > 0 && tokens.labels[i] != tokens.ids[i]) exceptions_.push_back({base + i, tokens.labels[i]});
+    const bool is_target = i > 0 || is_tagged();
+    if (learnt && is_target && tokens.labels[i] != tokens.ids[i]) exceptions_.push_back({base + i, tokens.labels[i]});
   }
   if (begin != size) add_range(base + begin, base + size);
 }
@@ -95,13 +111,17 @@ void TokenStore::add_content(Hasher& hasher, std::int64_t doc) const {
   hasher.update(std::as_bytes(std::span(values)));
   copy_labels(begin(doc), end(doc), values.data());
   hasher.update(std::as_bytes(std::span(values)));
-  if (is_labelled()) hasher.update_field(label_names()[label(doc).name]);
+  if (is_tagged())
+    for (const std::string& name : label_names()) hasher.update_field(name);
+  else if (is_labelled())
+    hasher.update_field(label_names()[label(doc).name]);
   if (is_grouped()) hasher.update_int(static_cast<std::uint64_t>(role(doc)));
   if (counts_characters()) hasher.update_int(characters(doc));
 }
 
 std::int64_t TokenStore::highest_exception() const {
   std::int64_t highest = -1;
+  if (is_tagged()) return highest;
   for (const Exception& one : exceptions_) highest = std::max(highest, one.label);
   return highest;
 }

@@ -28,6 +28,12 @@ struct DocLabel {
   std::uint32_t cut = 0;     // tokens that it has lost
 };
 
+// The names of its tokens' labels, where each token has one of its own.
+struct DocTags {
+  std::vector<std::string> names = {};
+  std::uint32_t cut = 0;  // tokens that it has lost
+};
+
 struct TokenFileHeader;
 
 // Where a store goes while it is filled, so that a data set may be larger than memory.
@@ -53,6 +59,7 @@ class TokenStore {
     std::int64_t label = 0;
   };
 
+  static constexpr std::uint32_t kOfTokens = 0xFFFFFFFF;  // instead of a label's name: each token has its own
   struct Label {
     std::uint32_t name = 0, second = 0, cut = 0;  // name: index of label_names(); the others as in DocLabel
   };
@@ -68,6 +75,9 @@ class TokenStore {
 
   // Of the document added last. All documents of a file have a label, or none.
   void label_last(const DocLabel& label);
+
+  // A document whose labels count the names of `tags`. All documents of a file are such, or none.
+  void add_tagged(Tokens tokens, const DocTags& tags, std::int64_t line);
 
   // The document added last is the first of a group. All documents of a file are in groups, or none.
   void begin_group(Role role);
@@ -92,6 +102,8 @@ class TokenStore {
   std::int64_t line(std::int64_t doc) const { return lines_[static_cast<std::size_t>(doc)]; }
   const Counts& counts() const { return counts_; }
   bool is_labelled() const { return !labels_.empty(); }
+  // Then copy_labels() gives of each token which of label_names() it has, and none is a target of the token before it.
+  bool is_tagged() const { return is_labelled() && labels_[0].name == kOfTokens; }
   const Label& label(std::int64_t doc) const { return labels_[static_cast<std::size_t>(doc)]; }
   bool is_grouped() const { return !members_.empty(); }
   Role role(std::int64_t doc) const { return is_grouped() ? members_[static_cast<std::size_t>(doc)].role : Role::none; }
@@ -147,6 +159,7 @@ class TokenStore {
   std::string_view lie_in(std::shared_ptr<const std::byte> bytes, const TokenFileHeader& header);
   void add_document(const Tokens& tokens, std::int64_t line, std::span<const std::size_t> seams);
   void add_labels(const Tokens& tokens, std::uint64_t base);
+  std::uint32_t index_of(const std::string& label_name);
   void add_range(std::uint64_t begin, std::uint64_t end);
   std::size_t first_range_after(std::uint64_t position) const;
   void check() const;  // throws if the arrays contradict each other

@@ -318,11 +318,11 @@ void TokenStore::check() const {
   fits = fits && ascending(seams_, tokens) && (labels_.empty() || std::ssize(labels_) == docs());
   for (std::size_t i = 0; fits && i < labels_.size(); ++i) {
     const auto doc = static_cast<std::int64_t>(i);
-    fits = labels_[i].name < label_names_.size() && labels_[i].second <= end(doc) - begin(doc);
+    fits = (labels_[i].name < label_names_.size() || is_tagged()) && labels_[i].second <= end(doc) - begin(doc);
   }
   fits = fits && (members_.empty() || (std::ssize(members_) == docs() && members_[0].group == 0));
   for (std::size_t i = 0; fits && i < members_.size(); ++i)
-    fits = members_[i].role <= Role::rejected && (i == 0 || members_[i].group - members_[i - 1].group <= 1);
+    fits = members_[i].role <= Role::query && (i == 0 || members_[i].group - members_[i - 1].group <= 1);
   if (!fits) throw Error(ErrorKind::data, "damaged token cache: its arrays contradict each other");
 }
 

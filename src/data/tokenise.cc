@@ -14,6 +14,7 @@
 #include "data/labels.h"
 #include "data/source.h"
 #include "data/stream_entry.h"
+#include "data/token_labels.h"
 #include "text/chat/chat_mask.h"
 #include "text/chat/chat_printed.h"
 #include "text/tokenizer/json_tokenizer.h"
@@ -261,9 +262,37 @@ RecordTokens from_labelled(const LabelledRecord& record, const Tokenising& how, 
   return tokens;
 }
 
+// One text of several that are embedded, as the tokenizer reads a text. The score is the label of all of them.
+RecordTokens from_embedded(const std::string& text, Role role, const std::string& score, const Tokenising& how) {
+  FittedEncoding made = how.tokenizer.encode_fitting({.first = text, .second = {}}, how.labelled->most,
+                                                     how.labelled->keep_end);
+  RecordTokens tokens;
+  tokens.role = role;
+  tokens.label = {score, static_cast<std::uint32_t>(made.ids.size()), static_cast<std::uint32_t>(made.cut)};
+  tokens.labels.assign(made.ids.size(), -100);
+  tokens.ids = std::move(made.ids);
+  return tokens;
+}
+
+RecordTokens from_texts(const EmbeddingRecord& record, const Tokenising& how, const std::string& place) {
+  const std::string score = record.score ? fmt::format("{}", *record.score) : "";
+  RecordTokens all = from_embedded(how.query_prompt + record.query, Role::query, score, how);
+  const auto add = [&](const std::string& text, Role role) {
+    all.companions.push_back(from_embedded(how.document_prompt + text, role, score, how));
+  };
+  add(record.document, Role::chosen);
+  for (const std::string& other : record.others) add(other, Role::rejected);
+  const auto nothing = [](const RecordTokens& one) { return one.ids.empty(); };
+  if (nothing(all) || std::any_of(all.companions.begin(), all.companions.end(), nothing))
+    throw Error(ErrorKind::data, place + ": a text has no tokens; expected some to embed")
+        .hint("leave the record out");
+  return all;
+}
+
 // What policy keeps some of what is too long: the rest of it is not even stored.
 std::optional<LabelledTokenising> labelled_of(const Dataset::Options& options) {
-  if (options.records != RecordKind::labelled) return std::nullopt;
+  const bool labelled = options.records == RecordKind::labelled || are_of_tokens(options.records);
+  if (!labelled && options.records != RecordKind::embedding) return std::nullopt;
   const bool cuts = options.overlong != Overlong::drop && options.overlong != Overlong::error;
   return LabelledTokenising{cuts ? static_cast<std::size_t>(options.max_length) : 0,
                             options.overlong == Overlong::keep_end};
@@ -277,7 +306,10 @@ Tokenising::Tokenising(const Tokenizer& tokenizer, const Dataset::Options& optio
       loss(options.loss),
       labelled(labelled_of(options)),
       records(options.records),
-      problem_type(options.problem_type) {}
+      problem_type(options.problem_type),
+      token_labels(options.token_labels),
+      query_prompt(options.query_prompt),
+      document_prompt(options.document_prompt) {}
 
 const text::ChatTemplate& Tokenising::chat_template() const {
   std::call_once(once_, [&] {
@@ -309,6 +341,9 @@ void check_kind(const Record& record, RecordKind wanted, const std::string& plac
                           : record.as<AskedRecord>()                                           ? RecordKind::asked
                           : record.as<JudgedRecord>()                                          ? RecordKind::judged
                           : record.as<ChoiceRecord>()                                          ? RecordKind::choice
+                          : record.as<EmbeddingRecord>()                                       ? RecordKind::embedding
+                          : record.as<TaggedRecord>()                                          ? RecordKind::tagged
+                          : record.as<StepsRecord>()                                           ? RecordKind::steps
                           : record.as<PreferenceRecord>() || record.as<ChatPreferenceRecord>() ? RecordKind::preference
                                                                                                : RecordKind::language;
   if (kind == wanted || (wanted == RecordKind::judged && kind == RecordKind::preference)) return;
@@ -320,6 +355,20 @@ void check_kind(const Record& record, RecordKind wanted, const std::string& plac
   throw Error(ErrorKind::data, fmt::format("{}: the source gave a {} record; this kind of training reads {} records",
                                            place, name(kind), name(wanted)))
       .hint("SourceFile::records tells a source what to give; see docs/extending.md");
+}
+
+}  // namespace
+
+namespace {
+
+// Of one of the two.
+RecordTokens with_tags(const TaggedRecord* words, const StepsRecord* steps, const Tokenising& how, const Place& place) {
+  HONE_ASSERT(how.labelled);
+  const TokenLabelling labelling{how.tokenizer, how.token_labels, how.labelled->most, how.labelled->keep_end};
+  TaggedTokens made = words ? from_tagged(*words, labelling, place) : from_steps(*steps, labelling, place);
+  RecordTokens tokens{std::move(made)};
+  tokens.tags = std::move(made.tags);
+  return tokens;
 }
 
 }  // namespace
@@ -348,6 +397,12 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
     if (how.loss) fail_loss("a text with a label", "its label is learnt, and none of its tokens");
     return from_labelled(*labelled, how, {path, record.line});
   }
+  const auto* tagged = record.as<TaggedRecord>();
+  const auto* steps = record.as<StepsRecord>();
+  if (tagged || steps) {
+    if (how.loss) fail_loss("labels of tokens", "they are learnt, and nothing else");
+    return with_tags(tagged, steps, how, {path, record.line});
+  }
   const auto* texts = record.as<PreferenceRecord>();
   if ((texts || chats) && how.loss)
     fail_loss("a preference pair", "its answers are learnt, and nothing else");
@@ -366,6 +421,10 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   if (choices) {
     if (how.loss) fail_loss("answers to choose from", "they are scored, and nothing else");
     return from_choices(*choices, how, place);
+  }
+  if (const auto* embedded = record.as<EmbeddingRecord>()) {
+    if (how.loss) fail_loss("texts to embed", "none of their tokens is learnt");
+    return from_texts(*embedded, how, place);
   }
   if (texts)
     return as_pair(from_pair(texts->prompt, texts->chosen, how, false),
@@ -420,7 +479,10 @@ void add_record(TokenStore& store, const Record& record, const RecordTokens& tok
   const Tokens& plain = tokens;
   const auto* ids = record.as<IdsRecord>();
   const bool own_labels = ids && ids->labels;
-  store.add(own_labels ? without_lone_mask(plain) : plain, line, record.as<TextRecord>() != nullptr, tokens.seams);
+  if (tokens.tags)
+    store.add_tagged(plain, *tokens.tags, line);
+  else
+    store.add(own_labels ? without_lone_mask(plain) : plain, line, record.as<TextRecord>() != nullptr, tokens.seams);
   store.add_fields(record.unread, record.renamed);
   if (tokens.ids.empty()) return;
   if (tokens.label) store.label_last(*tokens.label);
@@ -428,6 +490,7 @@ void add_record(TokenStore& store, const Record& record, const RecordTokens& tok
   if (tokens.characters) store.count_last(*tokens.characters);
   for (const RecordTokens& one : tokens.companions) {
     store.add_companion(one, one.role, one.seams);
+    if (one.label) store.label_last(*one.label);
     if (one.characters) store.count_last(*one.characters);
   }
 }

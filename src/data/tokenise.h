@@ -12,7 +12,7 @@
 
 namespace hone::data {
 
-// How texts with a label become tokens.
+// How texts with a label, and those to embed, become tokens.
 struct LabelledTokenising {
   std::size_t most = 0;  // tokens of a document; 0: as many as there are
   bool keep_end = false;  // of what is too long
@@ -30,6 +30,8 @@ class Tokenising {
   const std::optional<LabelledTokenising> labelled = {};
   const RecordKind records = RecordKind::language;
   const ProblemType problem_type = ProblemType::single_label_classification;
+  const TokenLabels token_labels = {};
+  const std::string query_prompt = {}, document_prompt = {};  // of texts to embed
   // The tokenizer's chat template, parsed when the first conversation comes. Throws Error(config) when it has none.
   const text::ChatTemplate& chat_template() const;
   // Says once that the template does not end the assistant's turns with a special token.
@@ -43,6 +45,7 @@ class Tokenising {
 struct RecordTokens : Tokens {
   std::vector<std::size_t> seams = {};  // which of them hold characters of both a prompt and its completion
   std::optional<DocLabel> label = {};
+  std::optional<DocTags> tags = {};  // then labels[i] counts its names
   Role role = Role::none;
   std::optional<std::uint32_t> characters = {};  // of an answer to choose from
   std::vector<RecordTokens> companions = {};  // the other documents of the record: rejected, where this is chosen
@@ -53,8 +56,9 @@ struct RecordTokens : Tokens {
 // one of the prompt, too, are its seams. input_ids: as they are, labels (default: the ids) say what is learnt. eos is
 // added when append_eos, the tokenizer has one and it is not the last already. A conversation: what the chat template
 // makes of it, nothing added; the assistant's turns are learnt. `loss` chooses otherwise. A text with a label, or two:
-// as the tokenizer puts them together, shortened where they are too long; no token is learnt. A preference pair: two
-// documents, each the prompt with one of the answers, as prompt + completion. A judged answer: one such document, as
+// as the tokenizer puts them together, shortened where they are too long; no token is learnt. Texts to embed: each a
+// document of its own, the query first, behind its prompt, likewise shortened; none of it is learnt. A preference pair:
+// two documents, each the prompt with one of the answers, as prompt + completion. A judged answer: one such, as
 // chosen if it is desirable, else as rejected. What is asked: the prompt as a model reads it that is to go on, and
 // behind it what answers are compared with, whose tokens alone have labels. Answers to choose from: documents as
 // prompt + completion without eos, the right one as chosen, the others as rejected; white space at the end of the

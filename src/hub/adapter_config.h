@@ -16,6 +16,7 @@ inline constexpr const char *kAdapterConfig = "adapter_config.json", *kAdapterMo
 struct AdapterConfig {
   LoraConfig lora;
   std::string base;  // as the file names it; "": it names none
+  bool of_body = false;  // to be written for the model without a head, as PEFT's for feature extraction are
   // Of a file that was read. targets: ends of names; empty: not to be told from it.
   std::vector<std::string> targets = {};
   AdapterSelection selection = {};

@@ -42,6 +42,7 @@ AdapterTensor with_start(std::string name, Weight& weight, const Tensor& start, 
           }};
 }
 
+// module: as PEFT has it.
 void add_plain(nn::Lora& lora, const std::string& module, std::vector<AdapterTensor>& all) {
   const std::string name = kPeftPrefix + module + ".";
   lora.each_weight([&](const std::string& own, Weight& weight) {
@@ -77,18 +78,46 @@ std::vector<AdapterTensor> adapter_tensors(Model& model, const std::string& adap
   ExpertStacks stacks;
   each_adapter(model, adapter, [&](const std::string& module, Weight&, Adapter& one) {
     nn::Lora& lora = lora_of(one, module);
-    if (!stacks.take(module, lora)) add_plain(lora, module, all);
+    if (!stacks.take(module, lora)) add_plain(lora, name_in_memory(model, module), all);
   });
   stacks.add_tensors(model, all);
   std::set<const Weight*> saved;
   for (const nn::NamedWeight& one : nn::whole_modules(model, saved_modules)) saved.insert(one.weight);
   model.each_weight([&](const std::string& name, Weight& weight) {
     if (saved.contains(&weight))
-      all.push_back(
-          {kPeftPrefix + name, weight.shape(), [&weight](const ValueOf& value_of) { return value_of(weight); }});
+      all.push_back({kPeftPrefix + name_in_memory(model, name), weight.shape(),
+                     [&weight](const ValueOf& value_of) { return value_of(weight); }});
   });
   return all;
 }
+
+std::string name_of_body(const std::string& tensor, const Model& model) {
+  const std::string whole = kPeftPrefix + model.base_prefix();
+  return tensor.starts_with(whole) ? kPeftPrefix + tensor.substr(whole.size()) : tensor;
+}
+
+namespace {
+
+// What names modules, for those of the body alone.
+void take_off_prefix(const std::string& prefix, AdapterModules& modules, LoraConfig& lora) {
+  const auto take_off = [&](std::string& name) {
+    if (!prefix.empty() && name.starts_with(prefix)) name.erase(0, prefix.size());
+  };
+  for (std::vector<std::string>* names : {&modules.adapted, &modules.saved, &modules.parameters})
+    for (std::string& name : *names) take_off(name);
+  const auto take_off_all = [&](auto& patterns) {
+    std::remove_reference_t<decltype(patterns)> made;
+    for (const auto& [pattern, value] : patterns) {
+      std::string name = pattern;
+      take_off(name);
+      made.emplace(std::move(name), value);
+    }
+    patterns = std::move(made);
+  };
+  take_off_all(lora.rank_pattern), take_off_all(lora.alpha_pattern);
+}
+
+}  // namespace
 
 std::string adapter_json(Model& model, const std::string& adapter, const AdapterConfig& config) {
   AdapterConfig written = config;
@@ -104,12 +133,18 @@ std::string adapter_json(Model& model, const std::string& adapter, const Adapter
     if (!stacks.take(module, lora)) modules.adapted.push_back(module);
   });
   modules.adapted = short_names(model, modules.adapted);
+  for (auto* names : {&modules.adapted, &all})
+    for (std::string& name : *names) name = name_in_memory(model, name);
   modules.parameters = stacks.parameters();
   if (!modules.parameters.empty()) written.lora.dropout = 0;  // PEFT has none for them, and it acts in training alone
   settle_patterns_for_file(all, written.lora);
   modules.saved = nn::saved_names(model, config.lora.modules_to_save);
   if (model.causal_lm()) modules.task = "CAUSAL_LM";
-  if (model.classifier()) modules.task = "SEQ_CLS";
+  if (const Classifier* one = model.classifier()) modules.task = one->of_tokens() ? "TOKEN_CLS" : "SEQ_CLS";
+  if (config.of_body) {
+    modules.task = "FEATURE_EXTRACTION";
+    take_off_prefix(model.base_prefix(), modules, written.lora);
+  }
   if (residual) {
     LoraConfig& lora = written.lora;
     const double more = lora.rslora ? std::sqrt(2.0) : 2.0;  // what scales stays as it is
@@ -131,8 +166,9 @@ void save_adapter_folder(const std::filesystem::path& folder, Model& model, cons
   std::vector<io::TensorSpec> specs;
   for (const AdapterTensor& tensor : adapter_tensors(model, kDefaultAdapter, config.lora.modules_to_save)) {
     const Tensor value = host::read(tensor.made([](Weight& weight) { return weight.use().detach(); }));
-    specs.push_back({tensor.name, safetensors_name(value.scalar_type()), value.sizes().vec()});
-    values[tensor.name] = value;
+    const std::string name = config.of_body ? name_of_body(tensor.name, model) : tensor.name;
+    specs.push_back({name, safetensors_name(value.scalar_type()), value.sizes().vec()});
+    values[name] = value;
   }
   commit.add_safetensors(kAdapterModel, specs, {{"format", "pt"}},
                          [&](const io::TensorSpec& spec) { return host::bytes(values.at(spec.name)); });

@@ -17,6 +17,8 @@ namespace hone::hub {
 // the master of it.
 std::vector<AdapterTensor> adapter_tensors(Model& model, const std::string& adapter,
                                            const std::vector<std::string>& saved_modules);
+// The name that PEFT gives a tensor where the adapter is on the body alone: without Model::base_prefix().
+std::string name_of_body(const std::string& tensor, const Model& model);
 
 // What load_adapter() will do, and whether it can; the weights need not be filled. Freezes all but what the file has
 // whole.

@@ -96,6 +96,8 @@ Node meaningful(const Node& config, const std::set<std::string>& own, Problems& 
   Node node = Node::map({}, config.mark());
   for (const auto& [key, value] : config.entries()) {
     if (is_harmless(key) && !own.contains(key)) continue;
+    // Null in somebody's file says that the key is not made use of; in a recipe it is one that was left unfinished.
+    if (value.is_null() && !own.contains(key) && value.mark().file.ends_with(".json")) continue;
     if (key == "quantization_config") {
       hub::read_quantization(value, problems);  // whoever loads weights reads it again
       continue;
@@ -166,7 +168,8 @@ Node hub::of_texts(const Node& hf_config) {
 std::vector<std::string> hub::keys_without_effect(const Node& given, const std::string& file) {
   const Node hf_config = of_texts(given);
   std::set<std::string> own = names_of(*entry_of(hf_config, file).options());
-  const bool classifies = has_architecture(hf_config, "ForSequenceClassification");
+  const bool classifies = has_architecture(hf_config, "ForSequenceClassification") ||
+                          has_architecture(hf_config, "ForTokenClassification");
   if (!classifies)
     for (const char* key : {"num_labels", "id2label", "label2id", "problem_type"}) own.erase(key);
   const bool masks = has_architecture(hf_config, "ForMaskedLM") || has_architecture(hf_config, "BertForPreTraining");

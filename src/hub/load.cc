@@ -72,14 +72,24 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
   const at::TensorOptions fp32 = at::TensorOptions().dtype(at::kFloat);
   if (weight.init().kind == Init::Kind::ones) return at::ones(weight.shape(), fp32);
   if (weight.init().kind == Init::Kind::zeros) return at::zeros(weight.shape(), fp32);
-  if (const Init& init = weight.init(); init.kind == Init::Kind::ramp)
-    return at::linspace(init.first, init.last, weight.numel(), fp32).view(weight.shape());
+  if (const Init& init = weight.init(); init.kind == Init::Kind::ramp || init.kind == Init::Kind::log_ramp) {
+    const Tensor steps = at::linspace(init.first, init.last, weight.numel(), fp32).view(weight.shape());
+    return init.kind == Init::Kind::ramp ? steps : steps.log();
+  }
   const Random random(seed, "init/" + name);
   Tensor made = at::empty(weight.shape(), fp32);
   const std::span<float> data = host::mutable_values<float>(made);
   if (const Init& init = weight.init(); init.kind == Init::Kind::log_uniform) {
     for (std::size_t i = 0; i < data.size(); ++i)
       data[i] = static_cast<float>(std::log(init.first + (init.last - init.first) * random.uniform(i)));
+    return made;
+  }
+  if (const Init& init = weight.init(); init.kind == Init::Kind::softplus_steps) {
+    const double least = std::log(init.first), most = std::log(init.last);
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const double step = std::exp(least + (most - least) * random.uniform(i));
+      data[i] = static_cast<float>(step + std::log(-std::expm1(-step)));
+    }
     return made;
   }
   const float deviation = static_cast<float>(weight.init().std);

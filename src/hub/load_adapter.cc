@@ -42,6 +42,7 @@ class Reader {
       if (nn::is_tied_table(model, *weight)) tied_ = weight;
     for (const TensorInfo& info : file_.tensors()) take(info, saved);
     add_prefix(model.base_prefix());
+    take_other_body(model);
   }
   std::map<std::string, Parts> modules;  // by module
   std::map<std::string, Tensor> whole,
@@ -64,8 +65,9 @@ class Reader {
           ErrorKind::checkpoint,
           fmt::format("{}: {}: the adapter comes with a classification head, which its base has not", path(), key))
           .hint(
-              "give the base such a head first: transformers' AutoModelForSequenceClassification.from_pretrained(base, "
-              "num_labels=N).save_pretrained(folder); hone then reads the adapter on that folder");
+              "give the base such a head first: transformers' AutoModelForSequenceClassification (of tokens: "
+              "AutoModelForTokenClassification).from_pretrained(base, num_labels=N).save_pretrained(folder); hone then "
+              "reads the adapter on that folder");
     if (!weight && find(module + ".gate_up_proj"))
       throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: gpt-oss's experts, which are one tensor, take no adapter "
                                                      "here", path(), key))
@@ -114,6 +116,28 @@ class Reader {
       all[of_body ? prefix + module : module] = std::move(parts);
     }
     modules = std::move(all);
+  }
+
+  // By the names that the model's own files have, where the body has another one there.
+  void take_other_body(const Model& model) {
+    std::map<std::string, std::string> own;
+    for (const auto& [name, weight] : weights_) own[hub::name_in_memory(model, name)] = name;
+    const auto renamed = [&](const std::string& name, const std::string& end) {
+      const auto found = own.find(name + end);
+      return found == own.end() ? name : found->second.substr(0, found->second.size() - end.size());
+    };
+    std::map<std::string, Parts> all;
+    for (auto& [module, parts] : modules) {
+      const std::string name = renamed(module, ".weight");
+      if (name != module) file_names_[name] = file_names_.at(module);
+      all[name] = std::move(parts);
+    }
+    modules = std::move(all);
+    for (auto* tensors : {&whole, &base_copies}) {
+      std::map<std::string, Tensor> named;
+      for (auto& [name, tensor] : *tensors) named[renamed(name, "")] = std::move(tensor);
+      *tensors = std::move(named);
+    }
   }
 
   // What A and B are by their names must have two dimensions.

@@ -82,6 +82,11 @@ bool ModelTensors::is_of_gemma4(const std::string& name) const {
   return places_.contains(name.substr(0, name.rfind(".experts.")) + ".router.per_expert_scale");
 }
 
+// Beside attention by latents. DeepSeek's and GLM's files have experts one by one.
+bool ModelTensors::is_of_mistral4(const std::string& name) const {
+  return places_.contains(name.substr(0, name.rfind(".mlp.experts.")) + ".self_attn.kv_a_proj_with_mqa.weight");
+}
+
 void ModelTensors::split_experts() {
   Places made;
   for (auto place = places_.begin(); place != places_.end();) {
@@ -89,7 +94,7 @@ void ModelTensors::split_experts() {
     const bool of_both = name.ends_with(kGateAndUp), joined = of_both || name.ends_with(kDown);
     const Packed* weight = packed(name);
     const bool stays = (weight && !weight->can_be_split()) || places_.contains(name + "_bias") ||
-                       is_of_gemma4(name);
+                       is_of_gemma4(name) || is_of_mistral4(name);
     if (!joined || place->second.tensor->shape.size() != 3 || stays) {
       ++place;
       continue;

@@ -48,6 +48,7 @@ class ModelTensors {
   void join_packed(const std::filesystem::path& folder);
   void split_experts();
   bool is_of_gemma4(const std::string& name) const;
+  bool is_of_mistral4(const std::string& name) const;
   void split(const std::string& stem, const SafetensorsSet::Place& place, const std::vector<const char*>& weights,
              Places& into);
   SafetensorsSet::Place add_packed(std::shared_ptr<const Packed> weight);

@@ -16,6 +16,7 @@ class BertModel final : public BertBase {
 
   const Classifier* classifier() const override { return head_ ? this : nullptr; }
   Tensor logits(const Output& output, Pass& pass) const override {
+    if (of_tokens()) return (*head_)(drop_for_classifier(output.hidden_BTD, pass, "classifier"), pass);
     const Tensor pooled_SD = at::tanh(body.pooler->dense(first_SD(output, pass), pass));
     return (*head_)(drop_for_classifier(pooled_SD, pass, "classifier"), pass);
   }
@@ -23,21 +24,22 @@ class BertModel final : public BertBase {
   MaskHeadNames mask_head_names() const override { return {"cls.predictions.decoder", "cls.predictions.bias"}; }
 
  private:
-  BertModel(const BertConfig& config, const BertShape& shape) : BertBase(config, shape, "bert", !shape.masked_lm) {
-    if (!shape.labels.empty())
-      head_ = &child<nn::Linear>("classifier", config.hidden_size, std::ssize(shape.labels.names), b.linear());
+  BertModel(const BertConfig& config, const BertShape& shape) : BertBase(config, shape, "bert", pools(shape)) {
+    if (!shape.labels.empty()) head_ = &product_for_labels();
     if (shape.masked_lm)
       mask_head_ = &child<BertMaskHead>("cls.predictions", b, words(),
                                         BertMaskHead::Form{"transform.dense", "transform.LayerNorm", shape.activation});
   }
+  static bool pools(const BertShape& shape) { return !shape.masked_lm && !shape.labels.of_tokens; }
+
   nn::Linear* head_ = nullptr;
 };
 
 }  // namespace
 
 void register_bert(Registries& hone) {
-  hone.models.add<BertModel, BertConfig>("bert",
-                                         "BERT, alone, with a classification head, or with one for masked tokens.");
+  hone.models.add<BertModel, BertConfig>(
+      "bert", "BERT, alone, with a classification head of texts or of tokens, or with one for masked tokens.");
 }
 
 }  // namespace hone::models

@@ -206,6 +206,7 @@ class BertBase : public Model, public Classifier, public MaskedLm {
 
   const std::vector<std::string>& labels() const override { return b.shape.labels.names; }
   std::optional<ProblemType> problem_type() const override { return b.shape.labels.problem_type; }
+  bool of_tokens() const override { return b.shape.labels.of_tokens; }
   std::string weights_prefix() const override { return "classifier."; }
   std::string base_prefix() const override { return prefix_ + "."; }
 
@@ -235,8 +236,11 @@ class BertBase : public Model, public Classifier, public MaskedLm {
   Tensor first_SD(const Output& output, Pass& pass) const {
     return first_tokens(pass.plan().to_flat(output.hidden_BTD).squeeze(0), pass.plan().documents().spans());
   }
-  Tensor drop_for_classifier(const Tensor& x_SD, const Pass& pass, std::string_view place) const {
-    return nn::dropout(x_SD, b.shape.classifier_dropout, pass, place);
+  Tensor drop_for_classifier(const Tensor& x, const Pass& pass, std::string_view place) const {
+    return nn::dropout(x, b.shape.classifier_dropout, pass, place);
+  }
+  nn::Linear& product_for_labels() {
+    return child<nn::Linear>("classifier", b.config.hidden_size, std::ssize(b.shape.labels.names), b.linear());
   }
 
   const Bert b;

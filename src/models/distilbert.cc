@@ -180,7 +180,7 @@ class DistilBert final : public Model, public Classifier, public MaskedLm {
       : d{config, resolve(config, head)}, body_(child<DistilBody>(d.s.has_head() ? "distilbert" : "", d)) {
     const auto square = [&](const char* name) { return &child<nn::Linear>(name, d.c.dim, d.c.dim, d.linear()); };
     if (!d.s.labels.empty()) {
-      pre_classifier_ = square("pre_classifier");
+      if (!of_tokens()) pre_classifier_ = square("pre_classifier");
       classifier_ = &child<nn::Linear>("classifier", d.c.dim, std::ssize(d.s.labels.names), d.linear());
     }
     if (!d.s.masked_lm) return;
@@ -232,8 +232,10 @@ class DistilBert final : public Model, public Classifier, public MaskedLm {
   const Classifier* classifier() const override { return classifier_ ? this : nullptr; }
   const std::vector<std::string>& labels() const override { return d.s.labels.names; }
   std::optional<ProblemType> problem_type() const override { return d.s.labels.problem_type; }
-  // By the first token of each document, [CLS].
+  bool of_tokens() const override { return d.s.labels.of_tokens; }
+  // Of each token, or by the first one of each document, [CLS].
   Tensor logits(const Output& output, Pass& pass) const override {
+    if (of_tokens()) return (*classifier_)(nn::dropout(output.hidden_BTD, d.c.dropout, pass, "classifier"), pass);
     const Tensor flat_ND = pass.plan().to_flat(output.hidden_BTD).squeeze(0);
     const Tensor first_SD = first_tokens(flat_ND, pass.plan().documents().spans());
     const Tensor x_SD = nn::activate((*pre_classifier_)(first_SD, pass), ops::Activation::relu);
@@ -274,7 +276,8 @@ class DistilBert final : public Model, public Classifier, public MaskedLm {
 
 void register_distilbert(Registries& hone) {
   hone.models.add<DistilBert, DistilBertConfig>(
-      "distilbert", "DistilBERT, alone, with a classification head, or with one for masked tokens.");
+      "distilbert",
+      "DistilBERT, alone, with a classification head of texts or of tokens, or with one for masked tokens.");
 }
 
 }  // namespace hone::models

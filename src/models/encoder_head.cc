@@ -8,7 +8,7 @@
 namespace hone::models {
 
 const char* EncoderHead::class_end() const {
-  return !labels.empty() ? "ForSequenceClassification" : masked_lm ? "ForMaskedLM" : "Model";
+  return !labels.empty() ? labels.class_end() : masked_lm ? "ForMaskedLM" : "Model";
 }
 
 void read_head(const LabelKeys& keys, bool tied, EncoderHead& head, Problems& problems) {

@@ -20,6 +20,8 @@ struct Ernie45MoeConfig : LlamaConfig {
   std::int64_t moe_layer_start_index = 1, moe_layer_end_index = -1, moe_layer_interval = 1;
   double moe_norm_min = 1e-12, router_aux_loss_coef = 0.001, router_bias_update_rate = 0;
   bool use_bias = false, output_router_logits = false, moe_use_aux_free = true;
+  bool use_rmsnorm = true, is_quantized = false;
+  std::optional<double> compression_ratio;
   std::optional<std::string> moe_gate;
   std::optional<std::vector<std::int64_t>> moe_capacity;
   std::optional<std::int64_t> num_nextn_predict_layers;
@@ -51,6 +53,9 @@ struct Ernie45MoeConfig : LlamaConfig {
                   at_least(0)),
             field("moe_gate", &C::moe_gate, "Only topk."),
             field("moe_use_aux_free", &C::moe_use_aux_free, "Only true: experts are chosen by corrected scores."),
+            field("use_rmsnorm", &C::use_rmsnorm, "Only true."),
+            field("is_quantized", &C::is_quantized, "Only false: weights as they were trained."),
+            field("compression_ratio", &C::compression_ratio, "Only 1: angles of positions as they are."),
             field("moe_capacity", &C::moe_capacity, "No effect: no token is dropped."),
             field("num_nextn_predict_layers", &C::num_nextn_predict_layers,
                   "Layers that guess further tokens (mtp_): they are passed over.", at_least(0)),
@@ -70,6 +75,9 @@ void refuse_others(const Ernie45MoeConfig& c, Problems& problems) {
               problems);
   problems.require(c.moe_gate.value_or("topk") == "topk", "moe_gate",
                    fmt::format("got \"{}\", expected topk", c.moe_gate.value_or("")));
+  problems.require(c.use_rmsnorm, "use_rmsnorm", "got false, expected true, as transformers has it");
+  problems.require(!c.is_quantized, "is_quantized", "got true, expected false; take the folder of full weights");
+  problems.require(c.compression_ratio.value_or(1) == 1, "compression_ratio", "expected 1, as transformers has it");
   problems.require(c.moe_use_aux_free, "moe_use_aux_free", "got false, expected true, as transformers has it");
 }
 

@@ -2,6 +2,7 @@
 // each head of queries and keys; where there are windows, layers without one are not rotated.
 #include "hone/config_read.h"
 #include "hone/registry.h"
+#include "models/exaone_keys.h"
 #include "models/post_norm_block.h"
 
 namespace hone::models {
@@ -9,49 +10,20 @@ namespace {
 
 using config::Node;
 
-struct Exaone4Config : LlamaConfig {
-  using Base = LlamaConfig;
-  config::Open sliding_window_pattern{Node::scalar("default")};
-
-  static constexpr auto fields() {
-    using C = Exaone4Config;
-    return std::tuple_cat(
-        LlamaConfig::fields(),
-        std::tuple{field("sliding_window_pattern", &C::sliding_window_pattern,
-                         "Without layer_types, every how manieth layer sees all; default 4. With it, no matter.")});
-  }
+struct Exaone4Config : ExaoneKeys<LlamaConfig> {
+  using Base = ExaoneKeys<LlamaConfig>;
+  static constexpr auto fields() { return Base::fields(); }
   void validate(Problems& problems) const;
 };
-
-bool lets_slide(const LlamaConfig& c) { return is_default(c.sliding_window) || !c.sliding_window.node.is_null(); }
-
-std::vector<std::string> types_by_pattern(const Exaone4Config& c, Problems& problems) {
-  std::int64_t pattern = 4;
-  const Node& given = c.sliding_window_pattern.node;
-  if (lets_slide(c) && !is_default(c.sliding_window_pattern))
-    config::Values<std::int64_t>::read(given, pattern, {problems, "sliding_window_pattern", {.low = 1, .high = 10000}});
-  std::vector<std::string> types;
-  const std::int64_t layers = std::min<std::int64_t>(c.num_hidden_layers.value_or(32), 10000);
-  for (std::int64_t i = 1; i <= layers; ++i)
-    types.push_back(lets_slide(c) && i % pattern != 0 ? "sliding_attention" : "full_attention");
-  return types;
-}
-
-LlamaConfig completed(const Exaone4Config& given, Problems& problems) {
-  LlamaConfig c = given;
-  if (!c.layer_types) c.layer_types = types_by_pattern(given, problems);
-  return c;
-}
 
 LlamaShape resolve(const Exaone4Config& c, Problems& problems) {
   LlamaShape s;
   const std::size_t before = problems.size();
-  const LlamaConfig all = completed(c, problems);
+  const LlamaConfig all = with_types(c, problems);
   if (problems.size() > before || !resolve_base(all, s, problems)) return s;
   refuse_rare_keys(c, /*lists_layers=*/true, problems);
   refuse_keys(c.model_type, {{"attention_bias", c.attention_bias.value_or(false)}}, problems);
-  if (lets_slide(c))
-    for (const std::int64_t window : s.windows) s.unrotated.push_back(window == 0);
+  leave_unrotated(c, s);
   return s;
 }
 
@@ -65,9 +37,7 @@ class Exaone4 final : public DecodingLlama<PostNormBlock<>> {
   Node hf_config() const override {
     Node node = to_hf_config(config_, s, dtype());
     if (!lets_slide(config_)) node.at_or_add("sliding_window") = Node();  // all layers are rotated by that
-    node.at_or_add("sliding_window_pattern") = lets_slide(config_) && !is_default(config_.sliding_window_pattern)
-                                                   ? config_.sliding_window_pattern.node
-                                                   : config::Values<std::int64_t>::write(lets_slide(config_) ? 4 : 0);
+    write_pattern(config_, node);
     sort_keys(node);
     return node;
   }

@@ -1,6 +1,7 @@
 // Gemma (2024, arXiv:2403.08295), Gemma 2 (2024, arXiv:2408.00118) and the text models of Gemma 3 (2025,
 // arXiv:2503.19786): norms of 1 + weight, scaled embeddings; from Gemma 2 on norms before and behind attention and MLP,
-// and layers with windows; Gemma 2 caps scores and logits, Gemma 3 norms queries and keys.
+// and layers with windows; Gemma 2 caps scores and logits, Gemma 3 norms queries and keys. VaultGemma (2025,
+// arXiv:2510.15001) is Gemma 2 without the norms behind.
 //
 // Letters in tensor names: B batch, T time, D hidden, N tokens.
 #include <ATen/ATen.h>
@@ -50,7 +51,7 @@ class GemmaBlock final : public nn::ResidualBlock {
   nn::GatedMlp& mlp =
       child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, /*bias=*/false, s.std});
   nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
-  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
+  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>(s.mlp_norm, s.hidden, s.norm());
   nn::RmsNorm *pre_feedforward_layernorm = nullptr, *post_feedforward_layernorm = nullptr;
 };
 
@@ -72,7 +73,8 @@ class Gemma final : public DecodingLlama<GemmaBlock, GemmaShape> {
 }  // namespace
 
 void register_gemma(Registries& hone) {
-  hone.models.add<Gemma, GemmaConfig>({"gemma", "gemma2", "gemma3_text"}, "Gemma 1 to 3, text.");
+  hone.models.add<Gemma, GemmaConfig>({"gemma", "gemma2", "gemma3_text", "vaultgemma"},
+                                      "Gemma 1 to 3, text; VaultGemma.");
 }
 
 }  // namespace hone::models

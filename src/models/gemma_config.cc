@@ -67,8 +67,9 @@ GemmaShape resolve(const GemmaConfig& c, Problems& problems) {
   refuse_others(c, problems);
   s.embedding_scale = std::sqrt(static_cast<double>(s.hidden));
   if (c.model_type == "gemma") return s;
-  const bool second = c.model_type == "gemma2";
-  s.norms_outputs = true;
+  const bool vault = c.model_type == "vaultgemma", second = c.model_type == "gemma2" || vault;
+  s.norms_outputs = !vault;
+  if (vault) s.mlp_norm = "pre_feedforward_layernorm";
   s.attention_scale = 1 / std::sqrt(static_cast<double>(c.query_pre_attn_scalar.value_or(kScalar)));
   s.attention_soft_cap = read_cap(c.attn_logit_softcapping, second ? 50 : 0, "attn_logit_softcapping", problems);
   s.logit_soft_cap = read_cap(c.final_logit_softcapping, second ? 30 : 0, "final_logit_softcapping", problems);
@@ -84,7 +85,8 @@ void GemmaConfig::validate(Problems& problems) const { resolve(*this, problems);
 Node to_hf_config(const GemmaConfig& c, const GemmaShape& s, const std::string& dtype) {
   Node node = to_hf_config(static_cast<const LlamaConfig&>(c), s, dtype);
   const auto put = [&](const char* key, Node value) { node.at_or_add(key) = std::move(value); };
-  put("use_bidirectional_attention", c.use_bidirectional_attention ? config::Values<bool>::write(false) : Node());
+  if (c.model_type != "vaultgemma")
+    put("use_bidirectional_attention", c.use_bidirectional_attention ? config::Values<bool>::write(false) : Node());
   if (c.model_type == "gemma") return sort_keys(node), node;
   put("attn_logit_softcapping", write_cap(s.attention_soft_cap));
   put("final_logit_softcapping", write_cap(s.logit_soft_cap));

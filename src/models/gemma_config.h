@@ -24,12 +24,13 @@ struct GemmaConfig : LlamaConfig {
         std::tuple{
             field("hidden_activation", &C::hidden_activation, "Activation of the MLP's gate; gelu_pytorch_tanh."),
             field("query_pre_attn_scalar", &C::query_pre_attn_scalar,
-                  "gemma2, gemma3_text: scores are divided by its square root; default 256.",
+                  "gemma2, vaultgemma, gemma3_text: scores are divided by its square root; default 256.",
                   {.low = 1, .high = 1000000}),
             field("attn_logit_softcapping", &C::attn_logit_softcapping,
-                  "gemma2: cap c of scores s, c tanh(s / c); null = none, default 50. gemma3_text: only null."),
+                  "gemma2, vaultgemma: cap c of scores s, c tanh(s / c); null = none, default 50. gemma3_text: only "
+                  "null."),
             field("final_logit_softcapping", &C::final_logit_softcapping,
-                  "gemma2, gemma3_text: the same of logits; default 30 in gemma2, null in gemma3_text."),
+                  "gemma2, vaultgemma, gemma3_text: the same of logits; default 30, null in gemma3_text."),
             field("rope_local_base_freq", &C::rope_local_base_freq,
                   "gemma3_text: base of the rotary frequencies in layers that slide, in transformers 4's form.",
                   {.low = 1, .high = 1e15}),
@@ -47,7 +48,7 @@ struct GemmaConfig : LlamaConfig {
 };
 
 struct GemmaShape : LlamaShape {
-  bool norms_outputs = false;  // of attention and MLP: from Gemma 2 on
+  bool norms_outputs = false;  // of attention and MLP: from Gemma 2 on, but for VaultGemma
 };
 GemmaShape resolve(const GemmaConfig& config, Problems& problems);
 

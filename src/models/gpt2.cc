@@ -1,4 +1,5 @@
-// GPT-2 with its language-model head (Radford et al., 2019): Hugging Face's GPT2LMHeadModel.
+// GPT-2 with its language-model head (Radford et al., 2019), Hugging Face's GPT2LMHeadModel, or with one for labels of
+// tokens.
 //
 // Letters in tensor names: B batch, T time, D hidden, N tokens, H heads, K head size.
 #include <ATen/ATen.h>
@@ -8,11 +9,13 @@
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "hone/registry.h"
+#include "models/label_keys.h"
 
 namespace hone::models {
 namespace {
 
-struct Gpt2Config {
+struct Gpt2Config : LabelKeys {
+  using Base = LabelKeys;
   std::string model_type = "gpt2", activation_function = "gelu_new", summary_type = "cls_index";
   std::int64_t vocab_size = 50257, n_positions = 1024, n_embd = 768, n_layer = 12, n_head = 12;
   std::optional<std::int64_t> n_inner, n_ctx, pad_token_id;
@@ -23,8 +26,9 @@ struct Gpt2Config {
   bool summary_use_proj = true, summary_proj_to_labels = true;
   std::optional<std::string> summary_activation;
   double summary_first_dropout = 0.1;
+  std::optional<double> classifier_dropout;
 
-  static constexpr auto fields() {
+  static constexpr auto own_fields() {
     using C = Gpt2Config;
     constexpr config::Range size{.low = 1, .high = 2147483647}, share{.low = 0, .high = 0.999};
     return std::tuple{
@@ -54,8 +58,11 @@ struct Gpt2Config {
         field("summary_activation", &C::summary_activation, "No effect."),
         field("summary_use_proj", &C::summary_use_proj, "No effect."),
         field("summary_proj_to_labels", &C::summary_proj_to_labels, "No effect."),
-        field("summary_first_dropout", &C::summary_first_dropout, "No effect.")};
+        field("summary_first_dropout", &C::summary_first_dropout, "No effect."),
+        field("classifier_dropout", &C::classifier_dropout,
+              "Share that training drops of what a head for labels of tokens reads; default 0.1.", share)};
   }
+  static constexpr auto fields() { return std::tuple_cat(LabelKeys::fields(), own_fields()); }
   void validate(Problems& problems) const {
     problems.require(n_embd % n_head == 0, "n_embd", "expected a multiple of n_head");
     nn::read_activation(activation_function, "activation_function", problems);
@@ -109,10 +116,17 @@ class Gpt2Block final : public nn::ResidualBlock {
   Conv1D& c_proj = child<Conv1D>("mlp.c_proj", inner, D, added_std);
 };
 
-class Gpt2 final : public CausalLm {
+class Gpt2 final : public CausalLm, public Classifier {
  public:
   using Config = Gpt2Config;
-  explicit Gpt2(const Config& config) : c(config) {}
+  Gpt2(const Config& config, const HeadRequest& head) : c(config), labels_(labels_of(config, head)) {
+    if (labels_.empty())
+      lm_head = &child<nn::Head>("lm_head", c.n_embd, c.vocab_size, c.initializer_range,
+                                 c.tie_word_embeddings ? &wte.weight : nullptr);
+    else
+      classifier_ = &child<nn::Linear>("classifier", c.n_embd, std::ssize(labels_.names),
+                                       nn::Linear::Options{.bias = true, .std = c.initializer_range});
+  }
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
     const Tensor words_BTD = nn::embedding_noise(wte(batch.ids_BT, pass), pass);
@@ -120,7 +134,20 @@ class Gpt2 final : public CausalLm {
   }
   std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return ln_f(x_1ND); }
-  const nn::Head& head() const override { return lm_head; }
+  const CausalLm* causal_lm() const override { return lm_head ? this : nullptr; }
+  const nn::Head& head() const override {
+    HONE_ASSERT(lm_head);
+    return *lm_head;
+  }
+  const Classifier* classifier() const override { return classifier_ ? this : nullptr; }
+  const std::vector<std::string>& labels() const override { return labels_.names; }
+  std::optional<ProblemType> problem_type() const override { return labels_.problem_type; }
+  bool of_tokens() const override { return true; }
+  Tensor logits(const Output& output, Pass& pass) const override {
+    const Tensor x_BTD = nn::dropout(output.hidden_BTD, c.classifier_dropout.value_or(0.1), pass, "classifier");
+    return (*classifier_)(x_BTD, pass);
+  }
+  std::string weights_prefix() const override { return "classifier."; }
   std::int64_t vocab_size() const override { return c.vocab_size; }
   std::int64_t max_positions() const override { return c.n_positions; }
   bool positions_are_learned() const override { return true; }
@@ -134,7 +161,13 @@ class Gpt2 final : public CausalLm {
   }
   config::Node hf_config() const override {
     config::Node node = config::write(c);
-    node.at_or_add("architectures") = config::Node::list({config::Node::scalar("GPT2LMHeadModel", /*quoted=*/true)});
+    std::erase_if(node.entries(), [](const config::Node::Entry& entry) {
+      return entry.first == "num_labels" || entry.first == "id2label" || entry.first == "label2id" ||
+             entry.first == "problem_type";
+    });
+    const char* name = labels_.empty() ? "GPT2LMHeadModel" : "GPT2ForTokenClassification";
+    node.at_or_add("architectures") = config::Node::list({config::Node::scalar(name, /*quoted=*/true)});
+    write_labels(labels_, c, node);
     return node;
   }
 
@@ -142,20 +175,34 @@ class Gpt2 final : public CausalLm {
   bool is_no_weight(const std::string& tensor) const override {
     return tensor.ends_with(".attn.bias") || tensor.ends_with(".attn.masked_bias");
   }
-  bool may_be_fresh(const std::string& weight) const override { return weight == "lm_head.weight"; }
+  bool may_be_fresh(const std::string& weight) const override {
+    return weight == "lm_head.weight" || weight.starts_with(weights_prefix());
+  }
 
  private:
+  // Texts get no labels from it: of these there are none.
+  static HeadLabels labels_of(const Config& config, const HeadRequest& head) {
+    Problems problems;
+    HeadLabels labels = read_labels(config, problems);
+    problems.raise("the model's configuration");
+    if (!head.labels.empty()) ask_for(head, labels);
+    return labels.of_tokens ? labels : HeadLabels();
+  }
+
   Config c;
+  HeadLabels labels_;
   nn::Embedding& wte = child<nn::Embedding>("transformer.wte", c.vocab_size, c.n_embd, c.initializer_range);
   nn::Embedding& wpe = child<nn::Embedding>("transformer.wpe", c.n_positions, c.n_embd, c.initializer_range);
   nn::Stack<Gpt2Block>& layers = child<nn::Stack<Gpt2Block>>("transformer.h", c.n_layer, c);
   nn::LayerNorm& ln_f = child<nn::LayerNorm>("transformer.ln_f", c.n_embd, c.layer_norm_epsilon);
-  nn::Head& lm_head = child<nn::Head>("lm_head", c.n_embd, c.vocab_size, c.initializer_range,
-                                      c.tie_word_embeddings ? &wte.weight : nullptr);
+  nn::Head* lm_head = nullptr;  // one of the two
+  nn::Linear* classifier_ = nullptr;
 };
 
 }  // namespace
 
-void register_gpt2(Registries& hone) { hone.models.add<Gpt2>("gpt2", "GPT-2 with its language-model head."); }
+void register_gpt2(Registries& hone) {
+  hone.models.add<Gpt2>("gpt2", "GPT-2 with its language-model head, or with one for labels of tokens.");
+}
 
 }  // namespace hone::models

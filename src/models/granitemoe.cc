@@ -1,14 +1,11 @@
 // Granite 3 with experts (IBM, 2024; granite-3.0-1b-a400m and its like): Granite whose layers have routed experts in
 // place of the MLP.
-//
-// Letters in tensor names: N tokens, D hidden.
 #include "hone/config_read.h"
 #include "hone/registry.h"
-#include "models/expert_stacks.h"
+#include "models/granite_experts.h"
 #include "models/granite_keys.h"
 #include "models/local_experts.h"
 #include "models/routed_model.h"
-#include "ops/router.h"
 
 namespace hone::models {
 namespace {
@@ -31,34 +28,6 @@ RoutedShape resolve(const GraniteMoeConfig& c, Problems& problems) {
 }
 
 void GraniteMoeConfig::validate(Problems& problems) const { resolve(*this, problems); }
-
-class GraniteExperts final : public Module {
- public:
-  explicit GraniteExperts(const nn::RoutedMlp::Options& options) : o(options) {
-    router.weight.set_takes_float8(false);  // a choice that a rounded logit would turn
-  }
-
-  Tensor operator()(const Tensor& x_1ND, Pass& pass) const {
-    const Tensor x_ND = x_1ND.squeeze(0);
-    // The likeliest of all, made to sum to 1, are those of a softmax over their logits alone.
-    const ops::Choice choice =
-        ops::choose_experts(router(x_ND, pass), {o.per_token, /*normalise=*/true}, /*with_sum=*/pass.training);
-    const ops::Routing routing = ops::route(choice.expert_NK, o.experts);
-    if (pass.training) nn::measure_routing(pass, choice.probability_E, routing.slots, x_ND.size(0), o.per_token);
-    return ops::routed_mlp(x_ND, choice.weight_NK, routing, experts.each(), o.activation).unsqueeze(0);
-  }
-
- private:
-  const nn::RoutedMlp::Options o;
-  ExpertStacks& experts = child<ExpertStacks>("", ExpertStacks::Options{.hidden = o.hidden,
-                                                                        .inner = o.inner,
-                                                                        .experts = o.experts,
-                                                                        .per_token = o.per_token,
-                                                                        .std = o.std,
-                                                                        .gate_up = "input_linear.weight",
-                                                                        .down = "output_linear.weight"});
-  nn::Linear& router = child<nn::Linear>("router.layer", o.hidden, o.experts, nn::Linear::Options{.std = o.std});
-};
 
 class GraniteMoe final : public RoutedModel<PreNormBlock<RoutedShape, GraniteExperts>> {
  public:

@@ -29,10 +29,10 @@ class GroupedMlp final : public Module {
   const nn::GatedMlp* plain_ = nullptr;
 };
 
-// A: the attention; S: a GroupedShape, or more.
-template <class A, class S>
-class GroupedModel : public LlamaModel<PreNormBlock<S, GroupedMlp, A>, S> {
-  using Base = LlamaModel<PreNormBlock<S, GroupedMlp, A>, S>;
+// A: the attention; S: a GroupedShape, or more; M: experts or MLP, made as GroupedMlp is.
+template <class A, class S, class M = GroupedMlp>
+class GroupedModel : public LlamaModel<PreNormBlock<S, M, A>, S> {
+  using Base = LlamaModel<PreNormBlock<S, M, A>, S>;
 
  public:
   using Base::Base;

@@ -33,11 +33,12 @@ struct GroupedConfig : LlamaConfig {
         std::tuple{
             field(
                 "n_routed_experts", &C::n_routed_experts,
-                "Experts of a layer; default 64 in deepseek_v2 and glm4_moe_lite, 256 in deepseek_v3, 128 in glm4_moe; "
-                "dots1 has none.",
+                "Experts of a layer; default 64 in deepseek_v2 and glm4_moe_lite, 256 in deepseek_v3, 128 in glm4_moe, "
+                "solar_open and mistral4; dots1 has none.",
                 count),
             field("num_experts_per_tok", &C::num_experts_per_tok,
-                  "Experts that a token goes to; default 8, 4 in glm4_moe_lite; deepseek_v2 and dots1 have none.",
+                  "Experts that a token goes to; default 8, 4 in glm4_moe_lite and mistral4; deepseek_v2 and dots1 "
+                  "have none.",
                   count),
             field("moe_intermediate_size", &C::moe_intermediate_size, "Width inside an expert.", size),
             field(
@@ -50,21 +51,23 @@ struct GroupedConfig : LlamaConfig {
             field("topk_method", &C::topk_method,
                   "deepseek_v2: greedy, or group_limited_greedy; the others know noaux_tc alone."),
             field("scoring_func", &C::scoring_func,
-                  "softmax in deepseek_v2, sigmoid in the others (dots1's files call it noaux_tc)."),
+                  "softmax in deepseek_v2 and mistral4, sigmoid in the others (dots1's files call it noaux_tc)."),
             field("norm_topk_prob", &C::norm_topk_prob,
                   "Make the weights of a token's experts sum to 1; default true, false in dots1. No effect in "
                   "deepseek_v2."),
             field("routed_scaling_factor", &C::routed_scaling_factor,
-                  "What these weights are multiplied by; default 1, 2.5 in deepseek_v3, 1.8 in glm4_moe_lite.",
+                  "What these weights are multiplied by; default 1, 2.5 in deepseek_v3 and exaone_moe, 1.8 in "
+                  "glm4_moe_lite.",
                   config::Range{.low = 1e-9, .high = 1e9}),
             field(
                 "first_k_dense_replace", &C::first_k_dense_replace,
-                "Layers that have an MLP instead, from the first one on; default 0 in deepseek_v2 and dots1, 3 in "
-                "deepseek_v3, 1 in glm4_moe.",
+                "Layers that have an MLP instead, from the first one on; default 0 in deepseek_v2, dots1 and mistral4, "
+                "3 in deepseek_v3, 1 in glm4_moe and exaone_moe.",
                 at_least(0)),
             field("moe_layer_freq", &C::moe_layer_freq, "Must be 1: all other layers have experts."),
             field("mlp_layer_types", &C::mlp_layer_types,
-                  "glm4_moe_lite: sparse or dense for each layer; default: all but the first are sparse."),
+                  "glm4_moe_lite, exaone_moe, hy_v3: sparse or dense for each layer; default: all but the first are "
+                  "sparse."),
             field("num_nextn_predict_layers", &C::num_nextn_predict_layers,
                   "Layers of the folder behind the last one, which guess further tokens: they are passed over.",
                   at_least(0)),
@@ -114,6 +117,8 @@ struct GroupedShape : LlamaShape {
   GroupedExperts experts;
 };
 GroupedExperts read_grouped_experts(const GroupedConfig& config, const LlamaShape& llama, Problems& problems);
+// How many experts a token may choose among; experts_key: what config.json calls their number.
+void check_groups(const GroupedExperts& experts, const char* experts_key, Problems& problems);
 void write_grouped_experts(const GroupedConfig& config, const GroupedExperts& experts, config::Node& node);
 // Whether a tensor is of one of the layers behind the model's last one that guess further tokens.
 bool is_of_guessing_layer(const std::string& tensor, const GroupedShape& shape);

@@ -47,17 +47,17 @@ struct HunyuanMoeConfig : HunyuanKeys {
   using Base = HunyuanKeys;
   std::int64_t num_experts = 1;
   config::Open moe_topk{Node::scalar("1")}, num_shared_expert, moe_intermediate_size;
+  config::Open routed_scaling_factor, n_group, topk_group;
   std::optional<std::int64_t> sep_token_id, moe_layer_num_skipped, num_media_embeds;
   std::optional<bool> norm_topk_prob, use_mixed_mlp_moe, use_mla, group_limited_greedy, moe_drop_tokens,
       moe_random_routing_dropped_token;
-  std::optional<double> routed_scaling_factor;
   bool output_router_logits = false;
 
   static constexpr auto fields() {
     using C = HunyuanMoeConfig;
     constexpr config::Range count{.low = 1, .high = 65536};
     constexpr const char *nothing = "Has no effect, in transformers as here.", *only_true = "Only true.",
-                         *only_false = "Only false.";
+                         *only_false = "Only false.", *one_or_false = "Only 1, or false.";
     return std::tuple_cat(
         HunyuanKeys::fields(),
         std::tuple{field("num_experts", &C::num_experts, "Experts of a layer.", count),
@@ -68,7 +68,8 @@ struct HunyuanMoeConfig : HunyuanKeys {
                          "intermediate_size, of all layers or a list: transformers reads that alone."),
                    field("norm_topk_prob", &C::norm_topk_prob, only_true),
                    field("use_mixed_mlp_moe", &C::use_mixed_mlp_moe, only_true),
-                   field("routed_scaling_factor", &C::routed_scaling_factor, "Only 1."),
+                   field("routed_scaling_factor", &C::routed_scaling_factor, one_or_false),
+                   field("n_group", &C::n_group, one_or_false), field("topk_group", &C::topk_group, one_or_false),
                    field("moe_layer_num_skipped", &C::moe_layer_num_skipped, "Only 0: all layers have experts."),
                    field("use_mla", &C::use_mla, only_false),
                    field("group_limited_greedy", &C::group_limited_greedy, only_false),
@@ -100,6 +101,18 @@ std::vector<std::int64_t> of_each_layer(const config::Open& open, const char* ke
   return made;
 }
 
+// Published files have false where there is nothing to count or to scale.
+void one_or_false(const config::Open& open, const char* key, Problems& problems) {
+  const Node& node = open.node;
+  const bool is_scalar = node.kind() == Node::Kind::scalar && !node.quoted();
+  double number = 0;
+  if (node.is_null() || (is_scalar && node.text() == "false")) return;
+  const std::size_t before = problems.size();
+  if (is_scalar) config::Values<double>::read(node, number, {problems, key, {}});
+  if (problems.size() == before)
+    problems.require(number == 1, key, "expected 1 or false, as transformers has it");
+}
+
 // Keys that say what is so anyhow.
 void check_hunyuan_experts(const HunyuanMoeConfig& c, const LlamaShape& s, Problems& problems) {
   const auto all = [&](const config::Open& open, const char* key, std::int64_t known) {
@@ -114,7 +127,8 @@ void check_hunyuan_experts(const HunyuanMoeConfig& c, const LlamaShape& s, Probl
   };
   flag("norm_topk_prob", c.norm_topk_prob, true), flag("use_mixed_mlp_moe", c.use_mixed_mlp_moe, true);
   flag("use_mla", c.use_mla, false), flag("group_limited_greedy", c.group_limited_greedy, false);
-  problems.require(c.routed_scaling_factor.value_or(1) == 1, "routed_scaling_factor", "expected 1");
+  one_or_false(c.routed_scaling_factor, "routed_scaling_factor", problems);
+  one_or_false(c.n_group, "n_group", problems), one_or_false(c.topk_group, "topk_group", problems);
   problems.require(c.moe_layer_num_skipped.value_or(0) == 0, "moe_layer_num_skipped", "expected 0");
 }
 

@@ -13,17 +13,24 @@ namespace hone::models {
 
 class JoinedMlp final : public Module {
  public:
-  explicit JoinedMlp(const LlamaShape& shape) : s(shape) {}
+  struct Options {
+    std::int64_t hidden = 0, inner = 0;
+    ops::Activation activation = ops::Activation::silu;
+    double std = 0.02;
+    const char *gate_up = "gate_up_proj", *down = "down_proj";  // the children's names
+  };
+  explicit JoinedMlp(const Options& options) : o(options) {}
+  explicit JoinedMlp(const LlamaShape& s)
+      : JoinedMlp(Options{.hidden = s.hidden, .inner = s.inner, .activation = s.activation, .std = s.std}) {}
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
-    const auto both = nn::linears(x_1ND, {&gate_up_proj}, pass)[0].chunk(2, -1);
-    return down_proj(ops::gated(both[0].contiguous(), both[1].contiguous(), s.activation), pass);
+    const auto both = nn::linears(x_1ND, {&gate_up}, pass)[0].chunk(2, -1);
+    return down(ops::gated(both[0].contiguous(), both[1].contiguous(), o.activation), pass);
   }
 
  private:
-  const LlamaShape& s;
-  nn::Linear& gate_up_proj =
-      child<nn::Linear>("gate_up_proj", s.hidden, 2 * s.inner, nn::Linear::Options{.std = s.std});
-  nn::Linear& down_proj = child<nn::Linear>("down_proj", s.inner, s.hidden, nn::Linear::Options{.std = s.std});
+  const Options o;
+  nn::Linear& gate_up = child<nn::Linear>(o.gate_up, o.hidden, 2 * o.inner, nn::Linear::Options{.std = o.std});
+  nn::Linear& down = child<nn::Linear>(o.down, o.inner, o.hidden, nn::Linear::Options{.std = o.std});
 };
 
 }  // namespace hone::models

@@ -14,10 +14,9 @@ namespace {
 
 using config::Node;
 
-bool says_classification(const LabelKeys& c) {
-  return c.architectures && std::any_of(c.architectures->begin(), c.architectures->end(), [](const std::string& name) {
-           return name.ends_with("ForSequenceClassification");
-         });
+bool says(const LabelKeys& c, std::string_view class_end) {
+  return c.architectures && std::any_of(c.architectures->begin(), c.architectures->end(),
+                                        [&](const std::string& name) { return name.ends_with(class_end); });
 }
 
 // {"0": "ham", "1": "spam"}: ids from 0 without a gap, each name once.
@@ -79,7 +78,8 @@ std::optional<ProblemType> read_problem_type(const LabelKeys& c, Problems& probl
 HeadLabels read_labels(const LabelKeys& c, Problems& problems) {
   HeadLabels labels;
   std::vector<std::string>& names = labels.names;
-  if (!says_classification(c)) return labels;
+  labels.of_tokens = says(c, "ForTokenClassification");
+  if (!labels.of_tokens && !says(c, "ForSequenceClassification")) return labels;
   if (!c.id2label.node.is_null()) names = read_names(c.id2label.node, problems);
   if (!names.empty()) check_label_ids(c.label2id.node, names, problems);
   const std::optional<std::int64_t> count = read_count(c.num_labels.node, problems);
@@ -95,6 +95,7 @@ HeadLabels read_labels(const LabelKeys& c, Problems& problems) {
 void ask_for(const HeadRequest& head, HeadLabels& labels) {
   if (head.problem_type || labels.names != head.labels) labels.problem_type = head.problem_type;
   labels.names = head.labels;
+  labels.of_tokens = head.of_tokens;
 }
 
 void write_labels(const HeadLabels& labels, const LabelKeys& keys, Node& node) {

@@ -20,8 +20,9 @@ struct LabelKeys {
     using C = LabelKeys;
     return std::tuple{
         field("architectures", &C::architectures,
-              "Which head the folder has: with one ForSequenceClassification it is read, with one ForMaskedLM that for "
-              "masked tokens; others of encoders are passed over."),
+              "Which head the folder has: with one ForSequenceClassification it is read, with one "
+              "ForTokenClassification that for tokens, with one ForMaskedLM that for masked tokens; others of encoders "
+              "are passed over."),
         field("problem_type", &C::problem_type,
               "What a classification head is for: single_label_classification, multi_label_classification or "
               "regression; not said: one label of several, or a score."),
@@ -35,6 +36,8 @@ struct LabelKeys {
 struct HeadLabels {
   std::vector<std::string> names;
   std::optional<ProblemType> problem_type;  // nothing: it is not said
+  bool of_tokens = false;                   // each token has one of them
+  const char* class_end() const { return of_tokens ? "ForTokenClassification" : "ForSequenceClassification"; }
   bool empty() const { return names.empty(); }
 };
 

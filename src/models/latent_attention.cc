@@ -15,9 +15,10 @@ namespace {
 constexpr double kLatentEps = 1e-6;  // of the latents' norms, whatever rms_norm_eps says
 
 struct LatentDefaults {
-  std::int64_t query_latent, plain, values;
+  std::int64_t query_latent, plain, values, latent = 512;
 };
 LatentDefaults latent_defaults(const std::string& type) {
+  if (type == "mistral4") return {1024, 64, 128, 256};
   return type == "glm4_moe_lite" ? LatentDefaults{768, 192, 256} : LatentDefaults{1536, 128, 128};
 }
 
@@ -45,7 +46,7 @@ void read_latent_sizes(const LatentConfig& c, LatentShape& s, Problems& problems
   const LatentDefaults absent = latent_defaults(c.model_type);
   sizes.heads = s.heads, sizes.rotated = s.head_size;
   sizes.plain = c.qk_nope_head_dim.value_or(absent.plain), sizes.values = c.v_head_dim.value_or(absent.values);
-  sizes.latent = c.kv_lora_rank.value_or(512);
+  sizes.latent = c.kv_lora_rank.value_or(absent.latent);
   sizes.query_latent = read_query_latent(c, absent.query_latent, problems);
   const auto same = [&](const char* key, std::int64_t given, std::int64_t expected, const char* why) {
     problems.require(given == expected, key, fmt::format("got {}, expected {}: {}", given, expected, why));
@@ -128,8 +129,12 @@ Tensor LatentAttention::operator()(const nn::Input& x_1ND, Pass& pass) const {
   const Tensor latent_NX = made[1].squeeze(0);
   const Tensor rotated_N1P = latent_NX.narrow(-1, sizes.latent, sizes.rotated).unsqueeze(1);
   const ops::RopeTable& table = pass.plan().rope(rope_, q_NHK);
+  const Tensor turned_NHK =
+      at::cat({q_NHK.narrow(-1, 0, sizes.plain), turned(q_NHK.narrow(-1, sizes.plain, sizes.rotated), table)}, -1);
+  // No token of a short batch is where queries grow.
+  const bool grows = s.growth.beta != 0 && (pass.cache || pass.batch.length() > s.growth.length);
   const nn::LatentTokens tokens{
-      at::cat({q_NHK.narrow(-1, 0, sizes.plain), turned(q_NHK.narrow(-1, sizes.plain, sizes.rotated), table)}, -1),
+      grows ? grown(turned_NHK, s.growth, table.rows_N) : turned_NHK,
       kv_a_layernorm(latent_NX.narrow(-1, 0, sizes.latent).contiguous()), turned(rotated_N1P, table).squeeze(1)};
   const ops::AttentionOptions options{
       .scale = s.attention_scale, .mask = ops::Mask::causal(0), .dropout = s.attention_dropout};

@@ -1,5 +1,5 @@
-// Multi-head latent attention (DeepSeek-AI, 2024, arXiv:2405.04434) as DeepSeek-V2, -V3 and GLM-4.7-Flash have it: what
-// config.json says of it beside the keys of experts, the plain numbers that it means, and the layer.
+// Multi-head latent attention (DeepSeek-AI, 2024, arXiv:2405.04434) as DeepSeek-V2, -V3, GLM-4.7-Flash and Mistral 4
+// have it: what config.json says of it beside the keys of experts, the plain numbers that it means, and the layer.
 //
 // Letters in tensor names: N tokens, D hidden.
 #pragma once
@@ -27,12 +27,15 @@ struct LatentConfig : GroupedConfig {
     return std::tuple_cat(
         GroupedConfig::fields(),
         std::tuple{
-            field("kv_lora_rank", &C::kv_lora_rank, "Size of the latent that keys and values are made of; default 512.",
-                  size),
+            field("kv_lora_rank", &C::kv_lora_rank,
+                  "Size of the latent that keys and values are made of; default 512, 256 in mistral4.", size),
             field("q_lora_rank", &C::q_lora_rank,
-                  "Size of the latent that queries are made of; null = none. Default 1536, 768 in glm4_moe_lite."),
+                  "Size of the latent that queries are made of; null = none. Default 1536, 768 in glm4_moe_lite, 1024 "
+                  "in mistral4."),
             field("qk_nope_head_dim", &C::qk_nope_head_dim,
-                  "What of a query's and a key's head is not rotated; default 128, 192 in glm4_moe_lite.", size),
+                  "What of a query's and a key's head is not rotated; default 128, 192 in glm4_moe_lite, 64 in "
+                  "mistral4.",
+                  size),
             field("qk_rope_head_dim", &C::qk_rope_head_dim, "What of it is; default 64. The same key for all heads.",
                   config::Range{.low = 2, .high = 65536}),
             field("qk_head_dim", &C::qk_head_dim, "The sum of the two.", size),

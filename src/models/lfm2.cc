@@ -2,43 +2,19 @@
 // grouped heads that are normed; behind either an MLP, or experts that sigmoids choose.
 //
 // Letters in tensor names: N tokens, D hidden.
-#include <ATen/ATen.h>
-
-#include "hone/memory_layers.h"
 #include "hone/registry.h"
+#include "models/gated_convolution.h"
 #include "models/lfm2_config.h"
 #include "models/llama_model.h"
 
 namespace hone::models {
 namespace {
 
-// What a token gives to the convolution is gated, and so is what it gets from it.
-class GatedConvolution final : public Module {
- public:
-  explicit GatedConvolution(const Lfm2Shape& shape) : s(shape) {}
-
-  Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
-    const auto made = nn::linears(x_1ND, {&in_proj}, pass)[0].squeeze(0).chunk(3, -1);
-    const Tensor &in_gate_ND = made[0], &out_gate_ND = made[1], &x_ND = made[2];
-    return out_proj((out_gate_ND * conv(in_gate_ND * x_ND, pass)).unsqueeze(0), pass);
-  }
-
- private:
-  nn::Linear& projection(const char* name, std::int64_t out) {
-    return child<nn::Linear>(name, s.hidden, out, nn::Linear::Options{.bias = s.conv_bias, .std = s.std});
-  }
-  const Lfm2Shape& s;
-  nn::ShortConvolution& conv = child<nn::ShortConvolution>(
-      "conv", s.hidden, s.taps, nn::ShortConvolution::Options{.std = s.std, .silu = false, .bias = s.conv_bias});
-  nn::Linear& in_proj = projection("in_proj", 3 * s.hidden);
-  nn::Linear& out_proj = projection("out_proj", s.hidden);
-};
-
 class Lfm2Block final : public nn::ResidualBlock {
  public:
   Lfm2Block(const Lfm2Shape& shape, const LlamaRopes& ropes, std::int64_t layer) : s(shape) {
     if (s.convolves[layer])
-      conv = &child<GatedConvolution>("conv", s);
+      conv = &child<GatedConvolution>("conv", GatedConvolution::Options{s.hidden, s.taps, s.conv_bias, s.std});
     else
       self_attn = &child<LlamaAttention>("self_attn", s, ropes, layer);
     if (s.sparse[layer])

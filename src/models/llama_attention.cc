@@ -20,13 +20,12 @@ Tensor partly_rotated(const Tensor& x_NHK, std::int64_t size, bool neighbours, c
   return size == x_NHK.size(-1) ? turned : at::cat({turned, x_NHK.narrow(-1, size, x_NHK.size(-1) - size)}, -1);
 }
 
-namespace {
-
-// Of the positions that the tokens have.
 Tensor grown(const Tensor& q_NHK, const LlamaShape::QueryGrowth& growth, const Tensor& position_N) {
   const Tensor periods_N = position_N.div(growth.length, "floor").to(at::toOpMathType(q_NHK.scalar_type()));
   return q_NHK * periods_N.log1p().mul(growth.beta).add(1).to(q_NHK.scalar_type()).view({-1, 1, 1});
 }
+
+namespace {
 
 // A LayerNorm of each head, whose weights are its own, of all heads in one tensor or in one each; in fp32 at least,
 // rounded once.

@@ -28,6 +28,9 @@ class LlamaRopes {
 // together come to stand as far apart as ops::rope has them, and stay there: scores of queries and keys are the same.
 Tensor partly_rotated(const Tensor& x_NHK, std::int64_t size, bool neighbours, const ops::RopeTable& table);
 
+// Queries as they grow with the positions that their tokens have.
+Tensor grown(const Tensor& q_NHK, const LlamaShape::QueryGrowth& growth, const Tensor& position_N);
+
 // What a layer's attention is besides its weights: of heads that are yet to be rotated.
 class LayerAttention {
  public:

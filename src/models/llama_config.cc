@@ -41,7 +41,8 @@ void read_sizes(const LlamaConfig& c, const Family& family, LlamaShape& s, Probl
   const std::int64_t absent = family.kv_heads == 0 ? s.heads : family.kv_heads;
   s.kv_heads = integer(c.num_key_value_heads, absent, s.heads, "num_key_value_heads", problems).value_or(1);
   const bool divides = s.hidden % s.heads == 0;
-  const bool may_differ = s.model_type != "llama" && s.model_type != "gemma2" && s.model_type != "gemma3_text";
+  const bool may_differ = s.model_type != "llama" && s.model_type != "gemma2" && s.model_type != "gemma3_text" &&
+                          s.model_type != "vaultgemma";
   problems.require(divides || ((c.head_dim || family.head_size > 0) && may_differ), "hidden_size",
                    fmt::format("got {}, expected a multiple of num_attention_heads ({})", s.hidden, s.heads));
   if (s.heads % s.kv_heads != 0 && is_default(c.num_key_value_heads))
@@ -214,8 +215,21 @@ bool is_default(const config::Open& open) {
 }
 
 namespace {
-std::string no_classifier(const LlamaShape& s) {
-  return fmt::format("transformers has no classifier of type {}, so nobody could read its folder", s.model_type);
+std::string no_classifier(const LlamaShape& s, bool of_tokens) {
+  return fmt::format("transformers has no classifier{} of type {}, so nobody could read its folder",
+                     of_tokens ? " of tokens" : "", s.model_type);
+}
+
+// Of which transformers' AutoModelForTokenClassification makes models.
+constexpr std::string_view kWithLabelsOfTokens[] = {
+    "apertus", "arcee", "deepseek_v3", "exaone4", "gemma", "gemma2", "glm", "glm4", "gpt_oss", "llama",
+    "ministral", "ministral3", "mistral", "mistral4", "mixtral", "nemotron", "phi", "phi3", "qwen2",
+    "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next", "seed_oss", "smollm3", "stablelm", "starcoder2"};
+
+bool has_classifier(const Family& family, bool of_tokens) {
+  if (!of_tokens) return family.classifier != nullptr;
+  return std::find(std::begin(kWithLabelsOfTokens), std::end(kWithLabelsOfTokens), family.model_type) !=
+         std::end(kWithLabelsOfTokens);
 }
 }  // namespace
 
@@ -235,10 +249,11 @@ LlamaShape resolve(const LlamaConfig& c, Problems& problems) {
   s.activation = nn::read_activation(s.activation_name, family->activation_key, problems);
   if (!family->two_ropes) s.rope = nn::read_rope(rope_source(c, *family, s), problems);
   const HeadLabels labels = read_labels(c, problems);
-  if (labels.empty() || family->classifier)
-    give_head({.labels = labels.names, .problem_type = labels.problem_type}, s);
+  s.classifier_dropout = c.classifier_dropout.value_or(s.classifier_dropout);
+  if (labels.empty() || has_classifier(*family, labels.of_tokens))
+    give_head({.labels = labels.names, .problem_type = labels.problem_type, .of_tokens = labels.of_tokens}, s);
   else
-    problems.add("architectures", no_classifier(s));
+    problems.add("architectures", no_classifier(s, labels.of_tokens));
   return s;
 }
 
@@ -251,12 +266,13 @@ bool resolve_base(const LlamaConfig& c, LlamaShape& s, Problems& problems) {
 void give_head(const HeadRequest& head, LlamaShape& s) {
   if (head.labels.empty()) return;
   const Family* family = family_of(s.model_type);
-  if (family && !family->classifier)
-    throw Error(ErrorKind::config, "the model: " + no_classifier(s))
-        .hint("train a model of another type: llama, mistral, qwen3, gemma3_text, …");
+  if (family && !has_classifier(*family, head.of_tokens))
+    throw Error(ErrorKind::config, "the model: " + no_classifier(s, head.of_tokens))
+        .hint(fmt::format("train a model of another type: llama, mistral, qwen3, {}, …",
+                          head.of_tokens ? "gemma2" : "gemma3_text"));
   ask_for(head, s.labels);
-  const std::string usual = s.architecture.substr(0, s.architecture.find("For")) + "ForSequenceClassification";
-  s.architecture = family && *family->classifier ? family->classifier : usual;
+  const std::string usual = s.architecture.substr(0, s.architecture.find("For")) + s.labels.class_end();
+  s.architecture = family && !head.of_tokens && *family->classifier ? family->classifier : usual;
 }
 
 void warn_ignored(const LlamaConfig& c) {
@@ -328,6 +344,7 @@ Node to_hf_config(const LlamaConfig& c, const LlamaShape& s, const std::string& 
                                    {"eos_token_id", &c.eos_token_id},
                                    {"pad_token_id", &c.pad_token_id}})
     if (!is_default(*value)) put(key, value->node);
+  if (c.classifier_dropout) put("classifier_dropout", number(*c.classifier_dropout));
   if (!dtype.empty()) put("dtype", text(dtype));
   if (c.head_dim || family.writes_computed_head_size) put("head_dim", number(s.head_size));
   put(family.activation_key, text(s.activation_name));

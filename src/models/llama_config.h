@@ -33,7 +33,7 @@ struct LlamaConfig : LabelKeys {
   std::optional<bool> use_sliding_window;
   std::optional<std::int64_t> max_window_layers;
   std::optional<std::vector<std::string>> layer_types;
-  std::optional<double> attention_dropout;
+  std::optional<double> attention_dropout, classifier_dropout;
   std::optional<std::int64_t> pretraining_tp;
   bool is_causal = true;
   config::Open bos_token_id{config::Node::scalar("default")}, eos_token_id{config::Node::scalar("default")},
@@ -54,29 +54,32 @@ struct LlamaConfig : LabelKeys {
             field("num_key_value_heads", &C::num_key_value_heads,
                   "Key and value heads; null = as many as query heads."),
             field("head_dim", &C::head_dim,
-                  "Size of a head; absent: hidden_size / num_attention_heads, but 256 in gemma, qwen3_next and "
-                  "qwen3_5_text, 128 in qwen3, glm, ministral3, ernie4_5, minimax_m2 and seed_oss, 64 in gpt_oss.",
+                  "Size of a head; absent: hidden_size / num_attention_heads, but 256 in gemma, qwen3_next, "
+                  "vaultgemma and qwen3_5_text, 128 in qwen3, glm, ministral3, ernie4_5, minimax_m2, seed_oss, "
+                  "internlm3, iquestcoder, solar_open, hy_v3, mellum, lfm3 and cohere2_moe, 64 in gpt_oss.",
                   {.low = 2, .high = 65536}),
             field("max_position_embeddings", &C::max_position_embeddings, "Longest sequence the model is meant for.",
                   size),
             field("hidden_act", &C::hidden_act,
-                  "Activation of the MLP: silu, gelu, gelu_new, gelu_pytorch_tanh, relu or, in arcee and nemotron, "
-                  "relu2; in apertus xielu alone."),
+                  "Activation of the MLP: silu, gelu, gelu_new, gelu_pytorch_tanh, relu or, in arcee, nemotron, "
+                  "jais2 and nanochat, relu2; in apertus xielu alone."),
             field("rms_norm_eps", &C::rms_norm_eps, "Added to the mean square in RMSNorm; default 1e-6 or 1e-5.",
                   {.low = 0, .high = 1}),
             field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.",
                   {.low = 0, .high = 100}),
             field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight."),
             field("attention_bias", &C::attention_bias, "Biases in the attention's projections."),
-            field("mlp_bias", &C::mlp_bias, "Biases in the MLP (llama, granite, smollm3, seed_oss, arcee, nemotron)."),
+            field("mlp_bias", &C::mlp_bias,
+                  "Biases in the MLP (llama, granite, smollm3, seed_oss, arcee, nemotron, internlm3, iquestcoder, "
+                  "jais2, hy_v3)."),
             field("rope_parameters", &C::rope_parameters, "Rotary position embedding, transformers 5's form."),
             field("rope_scaling", &C::rope_scaling,
                   "Rotary position embedding, transformers 4's form; wins over rope_parameters."),
             field("rope_theta", &C::rope_theta, "Base of the rotary frequencies; default 10000, or the family's.",
                   {.low = 1, .high = 1e15}),
             field("partial_rotary_factor", &C::partial_rotary_factor,
-                  "Share of a head that is rotated (phi, phi3, glm, glm4_moe, stablelm, nemotron, qwen3_next, "
-                  "qwen3_5_text)."),
+                  "Share of a head that is rotated (phi, phi3, glm, glm4_moe, stablelm, nemotron, solar_open, "
+                  "qwen3_next, qwen3_5_text)."),
             field("original_max_position_embeddings", &C::original_max_position_embeddings,
                   "Length before rotary scaling; wins over the one in rope_parameters.", size),
             field("sliding_window", &C::sliding_window,
@@ -90,6 +93,10 @@ struct LlamaConfig : LabelKeys {
                   "several."),
             field("attention_dropout", &C::attention_dropout,
                   "Share of attention weights that training drops; which ones is a function of run.seed and the step.",
+                  {.low = 0, .high = 0.999}),
+            field("classifier_dropout", &C::classifier_dropout,
+                  "Share that training drops of what a classification head of tokens reads; default 0.1, or "
+                  "hidden_dropout where a family has that.",
                   {.low = 0, .high = 0.999}),
             field("pretraining_tp", &C::pretraining_tp, "Must be 1."),
             field("is_causal", &C::is_causal, "Must be true."),
@@ -134,7 +141,9 @@ struct LlamaShape {
   std::vector<bool> unrotated;                 // per layer; empty: all are rotated
   bool rotates_neighbours = false;             // values 2i and 2i + 1 of a head, not i and i + half
   const char* last_norm = "norm";              // what the norm before the head is called
+  const char *body = "model", *table = "embed_tokens";  // likewise all but the head, and the table of words
   HeadLabels labels;  // of a classification head, which is there instead of the language model's
+  double classifier_dropout = 0.1;  // of what such a head of tokens reads, in training
 
   ops::RmsNormForm norm() const { return {eps, factor}; }
 };

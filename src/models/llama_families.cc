@@ -381,7 +381,7 @@ constexpr std::array kFamilies = std::to_array<Family>({
 const Family* family_of(const std::string& model_type) {
   for (const Family& family : kFamilies)
     if (family.model_type == model_type) return &family;
-  for (const auto& others : {more_families(), routed_families()})
+  for (const auto& others : {more_families(), routed_families(), newer_families()})
     for (const Family& family : others)
       if (family.model_type == model_type) return &family;
   return nullptr;

@@ -42,5 +42,6 @@ struct Family {
 const Family* family_of(const std::string& model_type);  // null: it is none of them
 std::span<const Family> more_families();                 // parts of all, which are files of their own
 std::span<const Family> routed_families();
+std::span<const Family> newer_families();
 
 }  // namespace hone::models

@@ -23,7 +23,7 @@ namespace hone::models {
 inline Tensor scaled(const Tensor& x, double by) { return by == 1 ? x : x.mul(by); }
 
 // Embedding, blocks, norm and head. Each block is made as B(shape, ropes, index); S is LlamaShape or extends it; N is
-// RmsNorm, or made as LayerNorm is.
+// RmsNorm, or made as LayerNorm is or of the shape.
 template <class B, class S = LlamaShape, class N = nn::RmsNorm>
 class LlamaModel : public CausalLm, public Classifier {
  public:
@@ -32,10 +32,11 @@ class LlamaModel : public CausalLm, public Classifier {
       lm_head = &child<nn::Head>("lm_head", s.hidden, s.vocab, s.std, s.tied ? &model.embed_tokens.weight : nullptr,
                                  s.logit_soft_cap, s.head_bias ? &head_bias() : nullptr);
     else
-      score = &child<nn::Linear>("score", s.hidden, std::ssize(s.labels.names), nn::Linear::Options{.std = s.std});
+      score = &child<nn::Linear>("score", s.hidden, std::ssize(s.labels.names),
+                                 nn::Linear::Options{.bias = s.labels.of_tokens, .std = s.std});
   }
 
-  std::string base_prefix() const override { return "model."; }
+  std::string base_prefix() const override { return std::string(s.body) + "."; }
   Tensor embed(const Batch& batch, Pass& pass) const override {
     const Tensor x_BTD = model.embed_tokens(batch.ids_BT, pass);
     return nn::embedding_noise(scaled(x_BTD, embedding_scale()), pass);
@@ -53,8 +54,10 @@ class LlamaModel : public CausalLm, public Classifier {
   const Classifier* classifier() const override { return score ? this : nullptr; }
   const std::vector<std::string>& labels() const override { return s.labels.names; }
   std::optional<ProblemType> problem_type() const override { return s.labels.problem_type; }
-  // By the last token of each document, which alone has seen all of it.
+  bool of_tokens() const override { return s.labels.of_tokens; }
+  // Of each token, or by the last one of each document, which alone has seen all of it.
   Tensor logits(const hone::Output& output, Pass& pass) const override {
+    if (of_tokens()) return (*score)(nn::dropout(output.hidden_BTD, s.classifier_dropout, pass, "classifier"), pass);
     HONE_ASSERT(!pass.batch.docs.empty());
     std::vector<std::int64_t> last;
     for (const Doc& doc : pass.batch.docs) last.push_back(doc.row * pass.batch.length() + doc.end - 1);
@@ -95,19 +98,20 @@ class LlamaModel : public CausalLm, public Classifier {
     Body(const S& shape, const LlamaRopes& ropes) : s(shape), ropes(ropes) {}
     const S& s;
     const LlamaRopes& ropes;
-    nn::Embedding& embed_tokens = child<nn::Embedding>("embed_tokens", s.vocab, s.hidden, s.std, s.no_gradient_id);
+    nn::Embedding& embed_tokens = child<nn::Embedding>(s.table, s.vocab, s.hidden, s.std, s.no_gradient_id);
     nn::Stack<B>& layers = child<nn::Stack<B>>("layers", s.layers, s, ropes);
     N& norm = child_norm();
 
    private:
     N& child_norm() {
       if constexpr (std::is_same_v<N, nn::RmsNorm>) return child<N>(s.last_norm, s.hidden, s.norm());
+      else if constexpr (std::is_constructible_v<N, const S&>) return child<N>(s.last_norm, s);
       else return child<N>(s.last_norm, s.hidden, s.eps, s.norm_bias);
     }
   };
   S s;
   LlamaRopes ropes_;
-  Body& model = child<Body>("model", s, ropes_);
+  Body& model = child<Body>(s.body, s, ropes_);
   nn::Head* lm_head = nullptr;  // one of the two
   nn::Linear* score = nullptr;
 };

@@ -13,7 +13,8 @@
 
 namespace hone::models {
 
-template <class B>
+// least: how few experts there may be.
+template <class B, std::int64_t least = 1>
 struct LocalExpertKeys : B {
   using Base = B;
   std::optional<std::int64_t> num_local_experts, num_experts_per_tok;
@@ -22,15 +23,16 @@ struct LocalExpertKeys : B {
 
   static constexpr auto fields() {
     using C = LocalExpertKeys;
-    constexpr config::Range count{.low = 1, .high = 65536};
+    constexpr config::Range count{.low = least, .high = 65536};
     return std::tuple_cat(
         B::fields(),
         std::tuple{field("num_local_experts", &C::num_local_experts,
-                         "Experts of a layer; default 8 in mixtral and granitemoe, 128 in gpt_oss, 256 in minimax_m2.",
+                         "Experts of a layer; default 8 in mixtral, granitemoe and granitemoehybrid, 128 in gpt_oss, "
+                         "256 in minimax_m2; 0: none, in granitemoehybrid.",
                          count),
                    field("num_experts_per_tok", &C::num_experts_per_tok,
-                         "Experts that a token goes to; default 2 in mixtral and granitemoe, 4 in gpt_oss, 8 in "
-                         "minimax_m2.",
+                         "Experts that a token goes to; default 2 in mixtral, granitemoe and granitemoehybrid, 4 in "
+                         "gpt_oss, 8 in minimax_m2.",
                          count),
                    field("output_router_logits", &C::output_router_logits, "Whether training adds the balancing loss."),
                    field("router_aux_loss_coef", &C::router_aux_loss_coef, "What the balancing loss is multiplied by.",

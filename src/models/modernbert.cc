@@ -165,9 +165,10 @@ class ModernBert final : public Model, public Classifier, public MaskedLm {
   const Classifier* classifier() const override { return classifier_ ? this : nullptr; }
   const std::vector<std::string>& labels() const override { return m.s.labels.names; }
   std::optional<ProblemType> problem_type() const override { return m.s.labels.problem_type; }
+  bool of_tokens() const override { return m.s.labels.of_tokens; }
   Tensor logits(const Output& output, Pass& pass) const override {
-    const Tensor x_SD = (*head_)(pooled_SD(output, pass), pass);
-    return (*classifier_)(nn::dropout(x_SD, m.c.classifier_dropout, pass, "classifier"), pass);
+    const Tensor x = (*head_)(of_tokens() ? output.hidden_BTD : pooled_SD(output, pass), pass);
+    return (*classifier_)(nn::dropout(x, m.c.classifier_dropout, pass, "classifier"), pass);
   }
   std::string weights_prefix() const override { return "classifier."; }
   std::string base_prefix() const override { return "model."; }
@@ -218,7 +219,8 @@ class ModernBert final : public Model, public Classifier, public MaskedLm {
 
 void register_modernbert(Registries& hone) {
   hone.models.add<ModernBert, ModernBertConfig>(
-      "modernbert", "ModernBERT, alone, with a classification head, or with one for masked tokens.");
+      "modernbert",
+      "ModernBERT, alone, with a classification head of texts or of tokens, or with one for masked tokens.");
 }
 
 }  // namespace hone::models

@@ -24,8 +24,9 @@ class RobertaModel final : public BertBase {
   RobertaModel(const RobertaConfig& config, const HeadRequest& head)
       : RobertaModel(as_bert(config), resolve(as_bert(config), head)) {}
 
-  const Classifier* classifier() const override { return head_ ? this : nullptr; }
+  const Classifier* classifier() const override { return head_ || of_each_token_ ? this : nullptr; }
   Tensor logits(const Output& output, Pass& pass) const override {
+    if (of_each_token_) return (*of_each_token_)(drop_for_classifier(output.hidden_BTD, pass, "classifier"), pass);
     const Tensor x_SD = drop_for_classifier(first_SD(output, pass), pass, "classifier");
     const Tensor inner_SD = at::tanh(head_->dense(x_SD, pass));
     return head_->out_proj(drop_for_classifier(inner_SD, pass, "classifier/inner"), pass);
@@ -36,12 +37,16 @@ class RobertaModel final : public BertBase {
  private:
   RobertaModel(const BertConfig& config, const BertShape& shape)
       : BertBase(config, shape, "roberta", shape.labels.empty() && !shape.masked_lm) {
-    if (!shape.labels.empty()) head_ = &child<ClassificationHead>("classifier", b);
+    if (shape.labels.of_tokens)
+      of_each_token_ = &product_for_labels();
+    else if (!shape.labels.empty())
+      head_ = &child<ClassificationHead>("classifier", b);
     if (shape.masked_lm)  // whatever hidden_act says
       mask_head_ =
           &child<BertMaskHead>("lm_head", b, words(), BertMaskHead::Form{"dense", "layer_norm", ops::Activation::gelu});
   }
-  ClassificationHead* head_ = nullptr;
+  ClassificationHead* head_ = nullptr;  // of texts
+  nn::Linear* of_each_token_ = nullptr;
 };
 
 }  // namespace
@@ -49,7 +54,8 @@ class RobertaModel final : public BertBase {
 void register_roberta(Registries& hone) {
   hone.models.add<RobertaModel, RobertaConfig>(
       {"roberta", "xlm-roberta", "camembert"},
-      "RoBERTa, XLM-RoBERTa and CamemBERT, alone, with a classification head, or with one for masked tokens.");
+      "RoBERTa, XLM-RoBERTa and CamemBERT, alone, with a classification head of texts or of tokens, or with one for "
+      "masked tokens.");
 }
 
 }  // namespace hone::models

@@ -59,6 +59,7 @@ StableLmShape resolve(const StableLmConfig& c, Problems& problems) {
   s.qkv_bias = c.use_qkv_bias, s.norm_bias = true, s.parallel = c.use_parallel_residual;
   if (c.qk_layernorm) s.qk_norm = QkNorm::listed, s.q_norm = "q_layernorm", s.k_norm = "k_layernorm";
   s.residual_dropout = c.hidden_dropout;
+  s.classifier_dropout = c.classifier_dropout.value_or(c.hidden_dropout);
   return s;
 }
 

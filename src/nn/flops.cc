@@ -51,11 +51,13 @@ class TokenWork {
   TokenFlops made() const { return made_; }
 
  private:
-  // A classifier's head sees one token of a document; without one, what it would read is not computed.
+  // A classifier's head sees one token of a document, or all; without one, what it would read is not computed.
   double share_of_head(const Model& model, const std::string& name, const Weight& weight) const {
     if (const CausalLm* lm = model.causal_lm()) return lm->head().is_weight(weight) ? o_.supervised : 1;
     if (!model.may_be_fresh(name)) return 1;
-    return model.classifier() ? 1 / std::max(1.0, o_.document_length) : 0;
+    const Classifier* classifier = model.classifier();
+    if (classifier && classifier->of_tokens()) return 1;
+    return classifier ? 1 / std::max(1.0, o_.document_length) : 0;
   }
 
   const FlopsOptions& o_;

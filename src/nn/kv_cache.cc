@@ -2,6 +2,7 @@
 #include "nn/kv_cache.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 
 #include <algorithm>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "ops/gated_delta.h"
 #include "ops/mlstm.h"
 #include "ops/short_conv.h"
+#include "ops/ssd.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
 
@@ -27,7 +29,28 @@ std::vector<std::int64_t> rows_of(const Plan& plan) {
 // Room beyond the window, so that old tokens are moved away rarely: four moves a token at most.
 std::int64_t slack(std::int64_t window) { return std::clamp<std::int64_t>(window / 4, 16, 512); }
 
+Tensor with_capacity(const Tensor& x_RGCK, std::int64_t capacity) {
+  if (x_RGCK.size(2) == capacity) return x_RGCK;
+  Tensor wider = at::empty({x_RGCK.size(0), x_RGCK.size(1), capacity, x_RGCK.size(3)}, x_RGCK.options());
+  wider.narrow(2, 0, x_RGCK.size(2)).copy_(x_RGCK);
+  return wider;
+}
+
 }  // namespace
+
+std::int64_t cache_bytes(const CacheSpec& spec, at::ScalarType type, std::int64_t rows, std::int64_t tokens) {
+  std::int64_t numbers = 0, of_memories = 0;
+  for (const CacheSpec::Layer& layer : spec.layers) {
+    const std::int64_t kept = layer.values_are_keys ? 1 : 2;
+    numbers += kept * layer.kv_heads * layer.head_size * (layer.window > 0 ? std::min(tokens, layer.window) : tokens);
+    const MemoryLayer& memory = layer.memory;
+    of_memories += memory.heads * (memory.key_size * (memory.value_size + 1) + 1);
+    numbers += memory.convolved * std::max<std::int64_t>(0, memory.taps - 1);
+  }
+  const auto bytes = static_cast<std::int64_t>(c10::elementSize(type)),
+             bytes_of_memory = static_cast<std::int64_t>(c10::elementSize(at::toOpMathType(type)));
+  return rows * (numbers * bytes + of_memories * bytes_of_memory);
+}
 
 KvCache::KvCache(CacheSpec spec, std::int64_t rows)
     : spec_(std::move(spec)), slots_(spec_.layers.size()), lengths_(rows, 0) {
@@ -48,16 +71,14 @@ std::vector<Tensor*> KvCache::Slot::entries() {
 }
 
 std::vector<Tensor*> KvCache::Slot::tensors() {
-  std::vector<Tensor*> all{&k_RGCK,      &v_RGCK,     &memory.values_RHKV, &memory.keys_RHK,
-                           &memory.m_RH, &delta_RHKV, &newest_RTC};
+  std::vector<Tensor*> all{&k_RGCK,      &v_RGCK,      &memory.values_RHKV, &memory.keys_RHK,
+                           &memory.m_RH, &matrix_RHKV, &newest_RTC};
   std::erase_if(all, [](const Tensor* x) { return !x->defined(); });
   return all;
 }
 
 void KvCache::keep(const std::vector<std::int64_t>& rows) {
-  ++generation_;
-  held_R_.clear();
-  is_settled_ = false;
+  begin_change_of_rows();
   const auto pick = [&](std::vector<std::int64_t>& values) {
     std::vector<std::int64_t> kept;
     for (const std::int64_t row : rows) kept.push_back(values.at(row));
@@ -67,11 +88,71 @@ void KvCache::keep(const std::vector<std::int64_t>& rows) {
   pick(lengths_);
   for (Slot& slot : slots_) {
     pick(slot.dropped);
+    slot.roomy.clear();
     for (Tensor* x : slot.tensors()) {
       index = devices::sent(index, x->device());  // once: all slots are on one device
       *x = x->index_select(0, index);
     }
   }
+}
+
+void KvCache::begin_change_of_rows() {
+  ++generation_;
+  held_R_.clear();
+  is_settled_ = false;
+}
+
+void KvCache::drop(std::int64_t row) {
+  begin_change_of_rows();
+  const std::int64_t last = rows() - 1;
+  const auto leave_out = [&](std::vector<std::int64_t>& values) { values.at(row) = values.back(), values.pop_back(); };
+  for (Slot& slot : slots_) {
+    leave_out(slot.dropped);
+    for (Tensor* x : slot.tensors()) {
+      if (row < last) x->select(0, row).copy_(x->select(0, last));
+      *x = x->narrow(0, 0, last);
+    }
+  }
+  leave_out(lengths_);
+}
+
+// Where the slot's tensors have no room for them, they get some for half as many more, so that this is rare.
+void KvCache::put_behind(Slot& slot, Slot& other) const {
+  const std::vector<Tensor*> own = slot.tensors(), more = other.tensors();
+  HONE_ASSERT(own.size() == more.size());
+  const std::int64_t before = rows();
+  slot.roomy.resize(own.size());
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    Tensor &x = *own[i], &room = slot.roomy[i];
+    const std::int64_t all = before + more[i]->size(0);
+    const bool fits = room.defined() && room.is_alias_of(x) && x.storage_offset() == room.storage_offset() &&
+                      room.size(0) >= all && room.strides() == x.strides();
+    if (!fits) {
+      auto sizes = x.sizes().vec();
+      sizes[0] = std::max(all, before + before / 2);
+      room = at::empty(sizes, x.options());
+      room.narrow(0, 0, before).copy_(x);
+    }
+    x = room.narrow(0, 0, all);
+    x.narrow(0, before, all - before).copy_(*more[i]);
+  }
+}
+
+void KvCache::add_rows(KvCache&& others) {
+  HONE_ASSERT(slots_.size() == others.slots_.size());
+  begin_change_of_rows();
+  stale_ = true;
+  for (std::size_t layer = 0; layer < slots_.size(); ++layer) {
+    Slot &slot = slots_[layer], &other = others.slots_[layer];
+    if (slot.k_RGCK.defined()) {
+      const std::int64_t own = slot.k_RGCK.size(2), capacity = std::max(own, other.k_RGCK.size(2));
+      for (Tensor* x : slot.entries()) *x = with_capacity(*x, capacity);
+      for (Tensor* x : other.entries()) *x = with_capacity(*x, capacity);
+    }
+    put_behind(slot, other);
+    slot.dropped.insert(slot.dropped.end(), other.dropped.begin(), other.dropped.end());
+  }
+  lengths_.insert(lengths_.end(), others.lengths_.begin(), others.lengths_.end());
 }
 
 void KvCache::drop_oldest(Slot& slot, std::int64_t row, std::int64_t left) {
@@ -118,11 +199,8 @@ void KvCache::grow(Slot& slot, std::int64_t window, std::int64_t needed) {
   std::int64_t wider = std::max<std::int64_t>(2 * capacity, 16);
   if (window > 0) wider = std::min(wider, window + slack(window));
   wider = std::max(needed, wider);
-  for (Tensor* x : slot.entries()) {
-    const Tensor grown = at::empty({rows(), x->size(1), wider, x->size(3)}, x->options());
-    grown.narrow(2, 0, capacity).copy_(*x);
-    *x = grown;
-  }
+  slot.roomy.clear();
+  for (Tensor* x : slot.entries()) *x = with_capacity(*x, wider);
 }
 
 void KvCache::append(Slot& slot, std::int64_t window, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
@@ -210,14 +288,27 @@ Tensor KvCache::mlstm(std::int64_t layer, const ops::MlstmInput& input, const Pl
   return ops::mlstm_on(input, plan.documents(), eps, {memory, rows_of(plan)});
 }
 
+// One matrix per head of each row, in fp32 (fp64), zeros at first.
+Tensor& KvCache::matrix_of(std::int64_t layer, const Tensor& wide) {
+  const MemoryLayer& sizes = spec_.layers.at(layer).memory;
+  Tensor& matrix = slots_[layer].matrix_RHKV;
+  if (!matrix.defined())
+    matrix = at::zeros({rows(), sizes.heads, sizes.key_size, sizes.value_size}, wide.options());
+  return matrix;
+}
+
 Tensor KvCache::gated_delta(std::int64_t layer, const ops::DeltaInput& input, const Plan& plan) {
   const MemoryLayer& sizes = spec_.layers.at(layer).memory;
   HONE_ASSERT(sizes.heads == input.v_NHV.size(1) && sizes.key_size == input.q_NGK.size(2) &&
               sizes.value_size == input.v_NHV.size(2));
-  Tensor& memory = slots_[layer].delta_RHKV;
-  if (!memory.defined())
-    memory = at::zeros({rows(), sizes.heads, sizes.key_size, sizes.value_size}, input.decay_NH.options());
-  return ops::gated_delta_on(input, plan.documents(), {memory, rows_of(plan)});
+  return ops::gated_delta_on(input, plan.documents(), {matrix_of(layer, input.decay_NH), rows_of(plan)});
+}
+
+Tensor KvCache::ssd(std::int64_t layer, const ops::SsdInput& input, const Plan& plan) {
+  const MemoryLayer& sizes = spec_.layers.at(layer).memory;
+  HONE_ASSERT(sizes.heads == input.x_NHV.size(1) && sizes.key_size == input.c_NGK.size(2) &&
+              sizes.value_size == input.x_NHV.size(2));
+  return ops::ssd_on(input, plan.documents(), {matrix_of(layer, input.decay_NH), rows_of(plan)});
 }
 
 Tensor KvCache::short_conv(std::int64_t layer, const Tensor& x_NC, const ops::ShortConvWeights& weights,
@@ -264,7 +355,7 @@ const std::vector<KvCache::Room>* KvCache::room_for_one_each() {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (keeps_nothing(i)) continue;
-    if (!slot.k_RGCK.defined()) return nullptr;
+    if (remembers(i) || !slot.k_RGCK.defined()) return nullptr;
     const std::int64_t window = spec_.layers[i].window;
     std::int64_t most = 0;
     for (std::int64_t row = 0; row < rows(); ++row) most = std::max(most, needed(slot, window, row, 1));
@@ -288,8 +379,10 @@ void KvCache::advance_as_recorded() {
 
 bool KvCache::has_room_for_one_each() const {
   for (std::size_t i = 0; i < slots_.size(); ++i)
-    for (std::int64_t row = 0; row < rows() && !keeps_nothing(i); ++row)
-      if (!slots_[i].k_RGCK.defined() || held(slots_[i], row) + 1 > slots_[i].k_RGCK.size(2)) return false;
+    for (std::int64_t row = 0; row < rows() && !keeps_nothing(i); ++row) {
+      if (remembers(i) || !slots_[i].k_RGCK.defined()) return false;
+      if (held(slots_[i], row) + 1 > slots_[i].k_RGCK.size(2)) return false;
+    }
   return true;
 }
 

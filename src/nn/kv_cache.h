@@ -22,6 +22,9 @@ namespace hone::nn {
 
 struct PlannedDoc;
 
+// Of so many rows with so many tokens each, at least: a cache doubles where it has to grow. type: of the weights.
+std::int64_t cache_bytes(const CacheSpec& spec, at::ScalarType type, std::int64_t rows, std::int64_t tokens);
+
 // Not thread-safe. Holds no graph: use it under no-grad (Model::forward refuses otherwise).
 class HONE_API KvCache final : public Past {
  public:
@@ -33,6 +36,10 @@ class HONE_API KvCache final : public Past {
 
   // Goes on with these rows only, in this order (numbers may repeat: a row is then copied).
   void keep(const std::vector<std::int64_t>& rows);
+  // Goes on without this row, in whose place the last one comes.
+  void drop(std::int64_t row);
+  // Puts the rows of another cache of the same model, which has been through a pass as this one has, behind these.
+  void add_rows(KvCache&& others);
 
   // Adds the pass's keys and values to layer `layer` and attends. Called by nn::attend.
   // REQUIRES: options.mask is causal, with the layer's window. v_NGK undefined: keys are values, too, and kept once.
@@ -48,8 +55,9 @@ class HONE_API KvCache final : public Past {
                       const Plan& plan, const ops::AttentionOptions& options);
   // A matrix memory of layer `layer` takes in the pass's tokens. Called by nn::mlstm.
   Tensor mlstm(std::int64_t layer, const ops::MlstmInput& input, const Plan& plan, double eps);
-  // The same of nn::gated_delta and nn::ShortConvolution.
+  // The same of nn::gated_delta, nn::ssd and nn::ShortConvolution.
   Tensor gated_delta(std::int64_t layer, const ops::DeltaInput& input, const Plan& plan);
+  Tensor ssd(std::int64_t layer, const ops::SsdInput& input, const Plan& plan);
   Tensor short_conv(std::int64_t layer, const Tensor& x_NC, const ops::ShortConvWeights& weights, const Plan& plan);
   // Before a pass looks its tokens up in a table. That is a kernel of LibTorch's, which begins when all that the device
   // was given before has ended: what was changed until now is settled (ops::CacheRoom) for the pass's attention. What
@@ -59,7 +67,7 @@ class HONE_API KvCache final : public Past {
   void advance(const Plan& plan);
 
   // For one token of each row (nn/decoding): makes room for it in each layer, behind what the row holds; null before
-  // the first pass, and where a layer has a memory instead. A layer that has neither has no room. Good until the next
+  // the first pass, and where a layer has a memory. A layer that has neither has no room. Good until the next
   // call of anything here.
   struct Room {
     Tensor k_RGCK, v_RGCK;
@@ -90,16 +98,23 @@ class HONE_API KvCache final : public Past {
   struct Slot {
     Tensor k_RGCK, v_RGCK;              // v undefined: it is k
     ops::MlstmMemory memory;            // instead of them
-    Tensor delta_RHKV, newest_RTC;      // instead of them: a memory, and what a convolution has yet to read
+    Tensor matrix_RHKV, newest_RTC;     // instead of them: a memory, and what a convolution has yet to read
     std::vector<std::int64_t> dropped;  // per row: oldest tokens that a window no longer needs
+    std::vector<Tensor> roomy;          // those of tensors() with room for more rows behind theirs; none: there is none
     std::vector<Tensor*> tensors();  // those that are there
     std::vector<Tensor*> entries();  // likewise, of keys and values
     const Tensor& values() const { return v_RGCK.defined() ? v_RGCK : k_RGCK; }
   };
+  void begin_change_of_rows();
+  void put_behind(Slot& slot, Slot& other) const;
   bool keeps_nothing(std::size_t layer) const {  // as it uses what another one has
-    const MemoryLayer& memory = spec_.layers[layer].memory;
-    return spec_.layers[layer].kv_heads == 0 && memory.heads == 0 && memory.convolved == 0;
+    return spec_.layers[layer].kv_heads == 0 && !remembers(layer);
   }
+  bool remembers(std::size_t layer) const {  // instead of keys and values, or beside them
+    const MemoryLayer& memory = spec_.layers[layer].memory;
+    return memory.heads > 0 || memory.convolved > 0;
+  }
+  Tensor& matrix_of(std::int64_t layer, const Tensor& wide);
   std::int64_t held(const Slot& slot, std::int64_t row) const { return lengths_[row] - slot.dropped[row]; }
   std::int64_t taken(const PlannedDoc& doc, std::int64_t window, bool fresh) const;
   void reserve(Slot& slot, std::int64_t window, const Plan& plan, const Tensor& k_NGK, bool with_values, bool fresh);

@@ -73,13 +73,29 @@ bool is_of_classifier(const Model& model, const NamedWeight& one) {
   return is_within(one.module, prefix.substr(0, prefix.size() - 1));
 }
 
+// PEFT refuses adapters there in models that are read through fast kernels, which take the weight by itself.
+bool is_refused_by_peft(const std::string& model_type, const std::string& module) {
+  const bool fast = model_type == "falcon_h1" || model_type == "nemotron_h" || model_type == "mamba2";
+  return fast && is_end(module, "out_proj");
+}
+
+std::string model_type_of(const Model& model) {
+  const config::Node config = model.hf_config();
+  const config::Node* type = config.find("model_type");
+  return type ? type->text() : "";
+}
+
+// Which transformers 5 has under other names: Hy3's shared experts, LFM3's gates of heads.
+bool is_hy_shared(const std::string& module) { return module.find(".mlp.shared_mlp.") != std::string::npos; }
+bool is_lfm_gate(const std::string& module) { return module.ends_with(".self_attn.gate_proj"); }
+
 // Layers of the body: what makes the outputs, chooses among experts, or is an expert, be it shared, is left out.
 bool is_plain_linear(const Model& model, const NamedWeight& one) {
   if (one.weight->use_as() == WeightUse::table || !can_have_adapter(*one.weight)) return false;
   const CausalLm* lm = model.causal_lm();
   if (one.module == "lm_head" || (lm && lm->head().is_weight(*one.weight))) return false;
-  return !is_of_classifier(model, one) && !is_of_experts(one.module) &&
-         one.module.find(".shared_expert") == std::string::npos;
+  return !is_of_classifier(model, one) && !is_of_experts(one.module) && !is_hy_shared(one.module) &&
+         !is_lfm_gate(one.module) && one.module.find(".shared_expert") == std::string::npos;
 }
 
 void refuse_tied_table(const Model& model, const NamedWeight& one) {
@@ -97,11 +113,17 @@ void refuse_unnamed(const std::string& module, const std::string& option) {
   const bool mixtral = module.find(".block_sparse_moe.") != std::string::npos;
   const bool gpt_oss = option == "targets" && module.ends_with(".mlp.router");  // whole it may be trained
   const bool lfm2 = module.find(".feed_forward.experts.") != std::string::npos;
-  if (!mixtral && !gpt_oss && !lfm2) return;
+  const bool nemotron_h = module.find(".mixer.experts.") != std::string::npos;
+  const bool hy = is_hy_shared(module), lfm3 = is_lfm_gate(module);
+  if (!mixtral && !gpt_oss && !lfm2 && !nemotron_h && !hy && !lfm3) return;
   const std::string why =
       gpt_oss ? "not for gpt-oss's routers, which are no linear layers for PEFT, so that it could not read the file"
               : fmt::format("not for {}, which transformers 5 has under other names, so PEFT could not read the file",
-                            mixtral ? "Mixtral's routers and experts" : "LFM2's experts");
+                            mixtral ? "Mixtral's routers and experts"
+                                    : lfm2  ? "LFM2's experts"
+                                    : hy    ? "Hy3's shared experts"
+                                    : lfm3  ? "LFM3's gates of heads"
+                                            : "Nemotron-H's experts");
   throw Error(ErrorKind::config, fmt::format("adapter.{}: {}: {}", option, module, why))
       .hint("name weights of the attention: q_proj, k_proj, v_proj, o_proj");
 }
@@ -146,15 +168,23 @@ std::vector<NamedWeight> lora_targets(Model& model, const LoraConfig& config) {
   for (const std::string& entry : config.exclude)
     if (std::none_of(modules.begin(), modules.end(), [&](const auto& one) { return matches(one.module, entry); }))
       throw unknown("exclude", entry, model, modules);
+  const std::string type = model_type_of(model);
   std::set<std::string> used;
   std::vector<NamedWeight> chosen;
   for (const NamedWeight& one : modules) {
     bool wanted = false;
+    const bool refused = is_refused_by_peft(type, one.module);
     for (const std::string& entry : config.targets) {
-      const bool fits = entry == kAllLinear ? is_plain_linear(model, one) : matches(one.module, entry);
+      const bool fits =
+          entry == kAllLinear ? is_plain_linear(model, one) && !refused : matches(one.module, entry);
       if (!fits) continue;
       used.insert(entry);
       wanted = true;
+      if (refused)
+        throw Error(ErrorKind::config, fmt::format("adapter.targets: {}: PEFT has no adapters there in {}, so it could "
+                                                   "not read the file",
+                                                   hone::quoted(entry), type))
+            .hint("name other layers: in_proj, q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj");
       // An expression may take in norms on its way: these are not meant. A name says what it means.
       if (is_expression(entry)) continue;
       if (is_of_classifier(model, one))

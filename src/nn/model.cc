@@ -173,9 +173,26 @@ const Classifier& require_classifier(const Model& model, const std::string& what
   if (classifier && classifier->labels().size() < labels)
     throw Error(ErrorKind::config, what + ": the model's classification head has one label; expected at least two")
         .hint("a head of one label gives a score, as a reward model's");
+  if (classifier && classifier->of_tokens())
+    throw Error(ErrorKind::config, what + ": the model's head gives each token a label; expected one for texts")
+        .hint("objective and evaluation token_classification are for it");
   if (classifier) return *classifier;
   throw Error(ErrorKind::config, fmt::format("{}: needs a classification head, which this model of type {} has not",
                                              what, model.hf_config().find("model_type")->text()));
+}
+
+const Classifier& require_token_classifier(const Model& model, const std::string& what) {
+  const Classifier* classifier = model.classifier();
+  if (classifier && classifier->of_tokens() && classifier->labels().size() > 1) return *classifier;
+  const std::string type = model.hf_config().find("model_type")->text();
+  throw Error(ErrorKind::config,
+              fmt::format("{}: needs a head that gives each token one of two labels or more; this model of type {} "
+                          "has {}",
+                          what, type,
+                          !classifier                ? "none"
+                          : !classifier->of_tokens() ? "one that gives texts labels"
+                                                     : "one of a single label"))
+      .hint("objective: token_classification gives a model such a head and trains it");
 }
 
 const MaskedLm& require_masked_lm(const Model& model, const std::string& what) {

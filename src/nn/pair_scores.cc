@@ -11,10 +11,12 @@ namespace hone::nn {
 
 const Classifier& require_score(const Model& model, const std::string& what) {
   const Classifier* classifier = model.classifier();
-  if (classifier && classifier->labels().size() == 1) return *classifier;
+  if (classifier && !classifier->of_tokens() && classifier->labels().size() == 1) return *classifier;
   throw Error(ErrorKind::config,
               fmt::format("{}: needs a head of one label, a score; this model {}", what,
-                          classifier ? fmt::format("has one of {} labels", classifier->labels().size()) : "has none"))
+                          !classifier               ? "has none"
+                          : classifier->of_tokens() ? "has one for tokens"
+                                                    : fmt::format("has one of {} labels", classifier->labels().size())))
       .hint("objective: reward gives a model such a head and trains it");
 }
 

@@ -145,7 +145,9 @@ class Distillation final : public Objective {
     options.generation_batch_size = config_.generation_batch_size;
     const auto answer = [&](const std::vector<Asked>& asked, const SeedOfAnswer& own) {
       for (const Asked& one : asked) require_prompt(one, context);
-      return sample(asked, /*each=*/1, own, options, context);
+      std::vector<GivenAnswer> given;
+      for (Generated& one : sample(asked, /*each=*/1, own, options, context)) given.push_back({std::move(one)});
+      return given;
     };
     auto [rollout, generated] = answered_by(answer, group, /*each=*/1, seed, context);
     for (Generated& one : generated) rollout.answers.emplace_back().ids = std::move(one.ids);

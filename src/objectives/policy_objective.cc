@@ -15,6 +15,7 @@
 #include "hone/layers.h"
 #include "hone/registry.h"
 #include "hone/world.h"
+#include "objectives/conversations.h"
 #include "objectives/means.h"
 #include "objectives/quantile.h"
 #include "ops/log_probs.h"
@@ -27,7 +28,8 @@ namespace {
 constexpr const char *kPolicyReference = "reference", *kReferenceTokens = "reference_log_probs",
                      *kOldLogProbs = "old_log_probs", *kAdvantage = "advantage", *kReward = "reward",
                      *kComplete = "complete", *kLength = "length",
-                     *kLearnt = "learnt";
+                     *kLearnt = "learnt", *kTurns = "environment/turns", *kCalls = "calls", *kFailures = "failures",
+                     *kCallFrequency = "tools/call_frequency", *kFailureFrequency = "tools/failure_frequency";
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // A reward's models, by the names that the run has for them.
@@ -59,7 +61,7 @@ Tensor maybe_tokens(const Batch& batch, const char* name) {
 std::vector<double> lengths_of(const Rollout& rollout, bool complete_ones) {
   std::vector<double> lengths;
   for (const Answer& answer : rollout.answers)
-    if (!complete_ones || answer.complete) lengths.push_back(static_cast<double>(answer.ids.size()));
+    if (!complete_ones || answer.complete) lengths.push_back(static_cast<double>(count_said(answer)));
   return lengths;
 }
 
@@ -99,6 +101,10 @@ PolicyObjective::PolicyObjective(std::string name, PolicyOptions options, double
   for (const config::Choice<Reward>& choice : options_.rewards) {
     rewards_.push_back(registries().rewards.make(choice));
     rewards_.back()->check(options_.max_completion_length);
+    if (rewards_.back()->needs_environment() && !has_environment())
+      throw Error(ErrorKind::config, fmt::format("objective {}: reward {}: got no environment, expected one", name_,
+                                                 choice.type))
+          .hint("objective.environment.command is the program that says what answers are worth");
     const int number = ++seen[choice.type];
     reward_names_.push_back(number == 1 ? choice.type : fmt::format("{}_{}", choice.type, number));
   }
@@ -131,33 +137,47 @@ std::optional<std::vector<std::string>> PolicyObjective::measures() const {
   std::vector<std::string> names{kReward};
   for (std::size_t i = 0; i < rewards_.size(); ++i) names.push_back(reward_name(i) + "/mean");
   names.insert(names.end(), {"completions/mean_length", "completions/clipped_ratio", "entropy"});
+  if (has_environment()) names.insert(names.end(), {kTurns, kCallFrequency, kFailureFrequency});
   if (beta_ > 0) names.push_back("kl");
   for (std::string& name : further_measures()) names.push_back(std::move(name));
   return names;
 }
 
-std::vector<Generated> PolicyObjective::answers_to(const std::vector<Asked>& asked, std::int64_t each,
-                                                   const SeedOfAnswer& seed, const StepContext& context) const {
-  return sample(asked, each, seed, options_, context);
+std::vector<GivenAnswer> PolicyObjective::answers_to(const std::vector<Asked>& asked, std::int64_t each,
+                                                     const SeedOfAnswer& seed, const StepContext& context,
+                                                     Environment& environment) const {
+  if (has_environment()) return converse(asked, each, seed, options_, environment, context);
+  std::vector<GivenAnswer> given;
+  for (Generated& one : sample(asked, each, seed, options_, context)) given.push_back({std::move(one)});
+  return given;
 }
 
 PolicyObjective::Judged PolicyObjective::judged(const Group& group, std::int64_t each, const SeedOfAnswer& seed,
                                                 const StepContext& context, bool evaluation) const {
+  Environment environment(options_.environment);
   const auto answer = [&](const std::vector<Asked>& asked, const SeedOfAnswer& own) {
-    return answers_to(asked, each, own, context);
+    return answers_to(asked, each, own, context, environment);
   };
-  auto [rollout, generated] = answered_by(answer, group, each, seed, context);
-  for (std::size_t i = 0; i < generated.size(); ++i) {
+  auto [rollout, given] = answered_by(answer, group, each, seed, context);
+  environment.finish();
+  Judged made;
+  for (std::size_t i = 0; i < given.size(); ++i) {
     const Asked& asked = rollout.of(i);
+    GivenAnswer& one = given[i];
     rollout.answers.push_back({.prompt = context.tokenizer->decode(asked.ids, /*skip_special=*/false),
-                               .text = std::move(generated[i].text),
+                               .text = std::move(one.text),
                                .reference = asked.reference,
                                .prompt_ids = asked.ids,
-                               .ids = std::move(generated[i].ids),
-                               .complete = generated[i].reason != FinishReason::length,
-                               .record = context.record_name(asked.record)});
+                               .ids = std::move(one.ids),
+                               .complete = one.is_complete(),
+                               .record = context.record_name(asked.record),
+                               .heard = std::move(one.heard),
+                               .messages = std::move(one.messages),
+                               .outcome = one.outcome});
+    if (!has_environment()) continue;
+    for (const auto& [name, count] : {std::pair(kTurns, one.turns), {kCalls, one.calls}, {kFailures, one.failures}})
+      made.counts[name].push_back(static_cast<double>(count));
   }
-  Judged made;
   made.evaluation = evaluation;
   made.rollout = std::move(rollout);
   judge(made, context);
@@ -195,6 +215,7 @@ Group PolicyObjective::learnable(Judged& judged, const StepContext& context) con
   std::map<std::string, std::vector<double>> columns{
       {kReward, judged.sums}, {kComplete, are_complete(judged.rollout)}, {kLength, lengths_of(judged.rollout, false)}};
   for (std::size_t k = 0; k < rewards_.size(); ++k) columns[reward_name(k)] = judged.rewards[k];
+  columns.insert(judged.counts.begin(), judged.counts.end());
   std::vector<bool> left_out;
   for (const Answer& answer : judged.rollout.answers)
     left_out.push_back(options_.mask_truncated_completions && !answer.complete);
@@ -343,6 +364,13 @@ Sums PolicyObjective::sums(const Batch& batch) const {
           {kAnswerTokens, tokens == batch.extra.end() ? 0 : host::number(tokens->second)}};
 }
 
+void PolicyObjective::add_turns(const Batch& batch, LossTerms& result) const {
+  const Tensor calls_S = column_of(batch, kCalls);
+  add_mean_of_some(kTurns, column_of(batch, kTurns), result);
+  add_mean_of_some(kCallFrequency, calls_S, result);
+  result.means.push_back({kFailureFrequency, column_of(batch, kFailures).sum(), calls_S.sum()});
+}
+
 LossTerms PolicyObjective::loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const {
   Tensor statistics_N4;
   Tokens tokens;
@@ -364,6 +392,7 @@ LossTerms PolicyObjective::loss(const Model& model, const Output& output, const 
   const Tensor complete_S = column_of(batch, kComplete);
   add_mean_of_some("completions/clipped_ratio", 1 - complete_S, result);
   add_mean_of_some("completions/mean_length", column_of(batch, kLength), result);
+  if (has_environment()) add_turns(batch, result);
   return result;
 }
 

@@ -15,6 +15,7 @@
 #include "hone/objective.h"
 #include "hone/reward.h"
 #include "objectives/advantages.h"
+#include "objectives/environment.h"
 #include "objectives/moving_reference.h"
 #include "objectives/policy_losses.h"
 #include "objectives/rollouts.h"
@@ -25,6 +26,7 @@ struct PolicyOptions : SamplingOptions {
   using Base = SamplingOptions;
   std::vector<config::Choice<Reward>> rewards;
   std::vector<double> reward_weights;
+  EnvironmentOptions environment;
   std::int64_t num_iterations = 1, num_minibatches = 1;
   double epsilon = 0.2;
   std::optional<double> epsilon_high;
@@ -39,6 +41,7 @@ struct PolicyOptions : SamplingOptions {
         std::tuple{
             field("rewards", &C::rewards, "What answers are worth, by one or several rewards, which are added up."),
             field("reward_weights", &C::reward_weights, "Of each of rewards; default: 1."),
+            field("environment", &C::environment, "Answers of several turns, and a program that they are spoken with."),
             field("num_iterations", &C::num_iterations,
                   "How often a step's answers are learnt from, each time with updates of the weights.",
                   config::at_least(1)),
@@ -89,6 +92,7 @@ class PolicyObjective : public Objective {
     std::vector<double> sums;                  // of each answer
     double batches = 0;                        // micro-batches of the step, over all ranks
     std::vector<double> divergence;            // of each answer from the reference, where advantages need it
+    std::map<std::string, std::vector<double>> counts;  // of each answer, where there is an environment
     bool evaluation = false;
   };
   struct Tokens : PolicyTokens {
@@ -104,8 +108,9 @@ class PolicyObjective : public Objective {
   virtual double learnt_share() const { return 1; }
   virtual std::vector<std::string> further_measures() const { return {}; }
   // Tests have them from elsewhere.
-  virtual std::vector<Generated> answers_to(const std::vector<Asked>& asked, std::int64_t each,
-                                            const SeedOfAnswer& seed, const StepContext& context) const;
+  virtual std::vector<GivenAnswer> answers_to(const std::vector<Asked>& asked, std::int64_t each,
+                                              const SeedOfAnswer& seed, const StepContext& context,
+                                              Environment& environment) const;
 
   const PolicyOptions options_;
   const double beta_;
@@ -115,12 +120,14 @@ class PolicyObjective : public Objective {
   Judged judged(const Group& group, std::int64_t each, const SeedOfAnswer& seed, const StepContext& context,
                 bool evaluation) const;
   Groups dealt_out(const Group& learnt, double batches, const World& world) const;
+  bool has_environment() const { return !options_.environment.command.empty(); }
   void judge(Judged& judged, const StepContext& context) const;
   Group learnable(Judged& judged, const StepContext& context) const;
   Tensor log_probs(const CausalLm& model, const Output& output, const Batch& batch, const Pass& pass,
                    Tensor* statistics_N4) const;
   Tensor log_probs_by(const RoleModel& role, const Batch& batch, Tensor* entropy_BT = nullptr) const;
   void choose_tokens(Group& group, const std::vector<Tensor>& entropies, const World& world) const;
+  void add_turns(const Batch& batch, LossTerms& result) const;
   void tell(const Judged& judged, const World& world);
   std::string reward_name(std::size_t which) const;
 

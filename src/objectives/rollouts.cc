@@ -38,7 +38,9 @@ HostDoc document_of(const Asked& asked, const Answer& answer, std::int64_t group
   doc.ids.insert(doc.ids.end(), answer.ids.begin(), answer.ids.end());
   doc.targets.assign(doc.ids.size(), kNoLabel);
   if (left_out) return doc;
-  for (std::size_t i = asked.ids.size(); i < doc.ids.size(); ++i) doc.targets[i - 1] = doc.ids[i];
+  const std::size_t begin = asked.ids.size();
+  for (std::size_t i = begin; i < doc.ids.size(); ++i)
+    if (answer.heard.empty() || !answer.heard[i - begin]) doc.targets[i - 1] = doc.ids[i];
   return doc;
 }
 
@@ -81,16 +83,22 @@ SeedOfAnswer seeds_of_evaluation(const Batch& batch, const StepContext& context)
 
 std::vector<Generated> sample(const std::vector<Asked>& asked, std::int64_t each, const SeedOfAnswer& seed,
                               const SamplingOptions& options, const StepContext& context) {
-  std::vector<std::vector<std::int32_t>> prompts;
-  std::vector<std::uint64_t> seeds;
+  std::vector<Draw> draws;
   for (std::size_t p = 0; p < asked.size(); ++p)
-    for (std::int64_t which = 0; which < each; ++which) {
-      prompts.push_back(asked[p].ids);
-      seeds.push_back(seed(p, which));
-    }
+    for (std::int64_t which = 0; which < each; ++which)
+      draws.push_back({asked[p].ids, seed(p, which), options.max_completion_length});
+  return draw(draws, options, context);
+}
+
+std::vector<Generated> draw(const std::vector<Draw>& draws, const SamplingOptions& options,
+                            const StepContext& context) {
+  std::vector<std::vector<std::int32_t>> texts;
+  std::vector<std::uint64_t> seeds;
+  std::vector<std::int64_t> most;
+  for (const Draw& one : draws) texts.push_back(one.ids), seeds.push_back(one.seed), most.push_back(one.most);
   Generator generator(context.model, context.tokenizer);
   generator.be_silent();  // the run has said what its lengths lead to
-  return generator.generate(prompts, config_of(options, context, std::ssize(prompts)), {}, {}, seeds);
+  return generator.generate(texts, config_of(options, context, std::ssize(texts)), {}, {}, seeds, most);
 }
 
 Answered answered_by(const Answering& answer, const Group& group, std::int64_t each, const SeedOfAnswer& seed,
@@ -102,13 +110,17 @@ Answered answered_by(const Answering& answer, const Group& group, std::int64_t e
     std::vector<Asked> asked = asked_by(batch, *context.tokenizer);
     const std::size_t before = rollout.asked.size();
     const auto own = [&](std::size_t prompt, std::int64_t which) { return seed(before + prompt, which); };
-    std::vector<Generated> given = during("answering prompts", [&] { return answer(asked, own); });
+    std::vector<GivenAnswer> given = during("answering prompts", [&] { return answer(asked, own); });
     HONE_ASSERT(given.size() == asked.size() * static_cast<std::size_t>(each));
     rollout.prompts.push_back(asked.size());
     std::move(asked.begin(), asked.end(), std::back_inserter(rollout.asked));
-    std::move(given.begin(), given.end(), std::back_inserter(made.generated));
+    std::move(given.begin(), given.end(), std::back_inserter(made.given));
   }
   return made;
+}
+
+std::int64_t count_said(const Answer& answer) {
+  return std::ssize(answer.ids) - std::count(answer.heard.begin(), answer.heard.end(), true);
 }
 
 Group learnt_from(const Rollout& rollout, const std::map<std::string, std::vector<double>>& by_answer,

@@ -68,6 +68,15 @@ struct Rollout {
   const Asked& of(std::size_t answer) const { return asked[answer / static_cast<std::size_t>(each)]; }
 };
 
+// An answer as it was given, in one turn or, with an environment, several. text and reason are those of the last turn.
+struct GivenAnswer : Generated {
+  std::vector<bool> heard = {};  // as Answer::heard, and so on
+  std::string messages = {};
+  std::optional<double> outcome = {};
+  std::int64_t turns = 1, calls = 0, failures = 0;  // of the model's; of tools, and those that were none or failed
+  bool is_complete() const { return reason != FinishReason::length; }
+};
+
 // Of each answer its seed.
 using SeedOfAnswer = std::function<std::uint64_t(std::size_t prompt, std::int64_t which)>;
 // Of a step's prompts, which are its micro-batches' documents; over ranks each has its own.
@@ -78,20 +87,31 @@ SeedOfAnswer seeds_of_evaluation(const Batch& batch, const StepContext& context)
 std::vector<Generated> sample(const std::vector<Asked>& asked, std::int64_t each, const SeedOfAnswer& seed,
                               const SamplingOptions& options, const StepContext& context);
 
+// What a model says behind each of these texts, which are read anew.
+struct Draw {
+  std::vector<std::int32_t> ids = {};
+  std::uint64_t seed = 0;
+  std::int64_t most = 0;  // tokens
+};
+std::vector<Generated> draw(const std::vector<Draw>& draws, const SamplingOptions& options, const StepContext& context);
+
 // How the prompts of one micro-batch are answered, `each` times every one.
-using Answering = std::function<std::vector<Generated>(const std::vector<Asked>& asked, const SeedOfAnswer& seed)>;
+using Answering = std::function<std::vector<GivenAnswer>(const std::vector<Asked>& asked, const SeedOfAnswer& seed)>;
 // A group's prompts, and what was said to them. Each micro-batch is answered by itself: on any number of ranks its
 // prompts are computed together with the same ones.
 struct Answered {
   Rollout rollout = {};  // without answers
-  std::vector<Generated> generated = {};
+  std::vector<GivenAnswer> given = {};
 };
 Answered answered_by(const Answering& answer, const Group& group, std::int64_t each, const SeedOfAnswer& seed,
                      const StepContext& context);
 
+// Tokens of an answer that the model said.
+std::int64_t count_said(const Answer& answer);
+
 // The micro-batches to learn from: answers to one prompt are documents of one row and group (Role::answer) whose labels
-// are their own tokens. Those with `left_out` have none. by_answer: numbers of each answer, which become columns of
-// documents, fp64.
+// are the tokens that the model said. Those with `left_out` have none. by_answer: numbers of each answer, which become
+// columns of documents, fp64.
 Group learnt_from(const Rollout& rollout, const std::map<std::string, std::vector<double>>& by_answer,
                   const std::vector<bool>& left_out);
 

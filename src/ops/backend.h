@@ -114,6 +114,15 @@ struct Backend {
     std::int64_t (*backward_room)(const DeltaInput& input, const Documents& documents);
   } gated_delta{};
 
+  // As ops/ssd.h says. The last dimension of c, b, x and dy is dense, and decay, step and skip are.
+  struct Ssd {
+    at::Tensor (*forward)(const SsdInput& input, const Documents& documents, const SsdPast& past);
+    SsdInput (*backward)(const at::Tensor& dy_NHV, const SsdInput& input,
+                         const Documents& documents);  // gradients of the input, without a past
+    // Bytes that `backward` has for itself meanwhile.
+    std::int64_t (*backward_room)(const SsdInput& input, const Documents& documents);
+  } ssd{};
+
   // As ops/short_conv.h says; all is dense.
   struct ShortConv {
     at::Tensor (*forward)(const at::Tensor& x_NC, const ShortConvWeights& weights, const Documents& documents);

@@ -197,6 +197,16 @@ struct DeltaPast {
   std::vector<std::int64_t> rows;
 };
 
+// What a state space reads, as ops/ssd.h says. decay, step and skip are in fp32 (fp64).
+struct SsdInput {
+  at::Tensor c_NGK, b_NGK, x_NHV, decay_NH, step_NH, skip_H;
+};
+// States that documents go on with, and leave behind, as DeltaPast has them.
+struct SsdPast {
+  at::Tensor state_RHKV;
+  std::vector<std::int64_t> rows;
+};
+
 // Of a short convolution: of each channel; bias undefined: there is none; silu: what is done with the sum.
 struct ShortConvWeights {
   at::Tensor weight_CT, bias_C = {};

@@ -16,13 +16,14 @@ namespace {
 using nlohmann::ordered_json;
 
 std::string line_of(const Answer& answer, std::int64_t step) {
-  const ordered_json line{{"prompt", answer.prompt},
-                          {"completion", answer.text},
-                          {"reference", answer.reference},
-                          {"ids", answer.ids},
-                          {"complete", answer.complete},
-                          {"record", answer.record},
-                          {"step", step + 1}};  // as it is counted everywhere else
+  ordered_json line{{"prompt", answer.prompt},
+                    {"completion", answer.text},
+                    {"reference", answer.reference},
+                    {"ids", answer.ids},
+                    {"complete", answer.complete},
+                    {"record", answer.record},
+                    {"step", step + 1}};  // as it is counted everywhere else
+  if (!answer.messages.empty()) line["messages"] = ordered_json::parse(answer.messages);
   return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -37,8 +38,9 @@ class UserCommand final : public Reward {
           field("command", &C::command,
                 "What /bin/sh runs once per step, in the folder that hone was started in, while training waits for it. "
                 "It reads a line of JSON for each answer: {\"prompt\", \"completion\", \"reference\", \"ids\", "
-                "\"complete\", \"record\", \"step\"}, and writes a line for each, in their order: a number, null where "
-                "it says nothing, or an object with \"reward\". Anything else, and an exit code, ends the run."),
+                "\"complete\", \"record\", \"step\"}, of several turns \"messages\", too, and writes a line for each, "
+                "in their order: a number, null where it says nothing, or an object with \"reward\". Anything else, "
+                "and an exit code, ends the run."),
           field("timeout", &C::timeout, "Seconds for the answers of a step; then it is ended, and so is the run.",
                 {.low = 0.01, .high = 86400}, OnResume::free)};
     }

@@ -22,6 +22,14 @@ std::int64_t count_different(const std::vector<std::int32_t>& ids, std::size_t n
   return std::unique(grams.begin(), grams.end(), same) - grams.begin();
 }
 
+std::vector<std::int32_t> said_in(const Answer& answer) {
+  if (answer.heard.empty()) return answer.ids;
+  std::vector<std::int32_t> said;
+  for (std::size_t i = 0; i < answer.ids.size(); ++i)
+    if (!answer.heard[i]) said.push_back(answer.ids[i]);
+  return said;
+}
+
 class Repetition final : public Reward {
  public:
   struct Config {
@@ -42,7 +50,7 @@ class Repetition final : public Reward {
 
   std::vector<std::optional<double>> score(const std::vector<Answer>& answers, const RewardContext&) const override {
     std::vector<std::optional<double>> scores;
-    for (const Answer& answer : answers) scores.push_back(score_of(answer.ids));
+    for (const Answer& answer : answers) scores.push_back(score_of(said_in(answer)));
     return scores;
   }
 

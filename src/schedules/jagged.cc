@@ -30,6 +30,7 @@ struct JaggedConfig {
         field("schedule", &C::schedule, "The inner schedule.")};
   }
   void validate(Problems& problems) const {
+    problems.require(schedule.type != "jagged", "schedule", "got jagged, expected a schedule without restarts");
     problems.require(restart_steps.has_value(), "restart_steps", "missing: the steps from one restart to the next");
     if (!restart_steps) return;
     problems.require(restart_warmup_steps + restart_anneal_steps <= *restart_steps, "restart_steps",
@@ -37,7 +38,6 @@ struct JaggedConfig {
                                  *restart_steps, restart_warmup_steps + restart_anneal_steps));
     problems.require(restart_warmup_steps > 0 || restart_anneal_steps > 1, "restart_warmup_steps",
                      "got 0, expected at least 1, or restart_anneal_steps of at least 2: else nothing restarts");
-    problems.require(schedule.type != "jagged", "schedule", "got jagged, expected a schedule without restarts");
   }
 };
 

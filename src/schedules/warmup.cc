@@ -30,6 +30,8 @@ double Warmup::risen(double step, double warmup) const {
 
 void Warmup::validate(Problems& problems) const {
   problems.require(!warmup_ratio || warmup_steps == 0, "warmup_ratio", "not together with warmup_steps");
+  problems.require(warmup_type == WarmupShape::linear || warmup_steps > 0 || warmup_ratio.value_or(0) > 0,
+                   "warmup_type", "says the shape of a warm-up, and there is none; give warmup_steps or warmup_ratio");
 }
 
 void Warmup::check(std::int64_t steps, Problems& problems) const {

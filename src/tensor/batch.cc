@@ -24,7 +24,8 @@ Tensor column_of(const HostColumn& column, const HostBatch& batch) {
 }
 
 bool go_together(const Doc& first, const Doc& doc) {
-  return doc.role != Role::none && doc.row == first.row && doc.group == first.group;
+  const bool answers = doc.role != Role::none && first.role != Role::query;  // texts to embed are read whole
+  return answers && doc.row == first.row && doc.group == first.group;
 }
 
 std::int32_t shared_start(const HostBatch& host, const Doc& before, const Doc& doc) {

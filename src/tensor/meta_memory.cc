@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 
 #include "base/arena.h"
@@ -78,6 +79,29 @@ at::Tensor& absolute(const at::Tensor& x, at::Tensor& made) { return made.resize
 std::tuple<at::Tensor, at::Tensor> sigmoid_logarithm(const at::Tensor& x) {
   return {at::empty_like(x), at::empty_like(x)};
 }
+at::Tensor positive_part(const at::Tensor& x) { return at::empty_like(x); }
+at::Tensor& both(const at::Tensor& a, const at::Tensor& b, at::Tensor& made) {
+  return made.resize_(at::infer_size(a.sizes(), b.sizes())), made;
+}
+// The normed rows, and of each row its mean and the inverse of its deviation.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> normed_rows(const at::Tensor& x, c10::SymIntArrayRef shape,
+                                                           const std::optional<at::Tensor>& weight,
+                                                           const std::optional<at::Tensor>&, double) {
+  auto sizes = x.sizes().vec();
+  std::fill(sizes.end() - static_cast<std::ptrdiff_t>(shape.size()), sizes.end(), 1);
+  const bool mixed = weight && weight->defined() && weight->scalar_type() != x.scalar_type();
+  const at::Tensor mean = at::empty(sizes, x.options().dtype(mixed ? at::kFloat : x.scalar_type()));
+  return {at::empty_like(x), mean, at::empty_like(mean)};
+}
+std::tuple<at::Tensor, at::Tensor, at::Tensor> normed_rows_slopes(
+    const at::Tensor&, const at::Tensor& x, c10::SymIntArrayRef, const at::Tensor&, const at::Tensor&,
+    const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, std::array<bool, 3> wanted) {
+  const auto like = [](bool is_wanted, const at::Tensor& one) {
+    return is_wanted ? at::empty_like(one) : at::Tensor();
+  };
+  return {like(wanted[0], x), like(wanted[1], weight.value_or(at::Tensor())),
+          like(wanted[2], bias.value_or(at::Tensor()))};
+}
 at::Tensor sigmoid_logarithm_slope(const at::Tensor& dy, const at::Tensor&, const at::Tensor&) {
   return at::empty_like(dy);
 }
@@ -91,6 +115,10 @@ void teach_shapes() {
     library.impl("where.self", TORCH_FN(either));
     library.impl("floor_divide", TORCH_FN(quotient));
     library.impl("abs.out", TORCH_FN(absolute));
+    library.impl("relu", TORCH_FN(positive_part));
+    library.impl("logical_and.out", TORCH_FN(both));
+    library.impl("native_layer_norm", TORCH_FN(normed_rows));
+    library.impl("native_layer_norm_backward", TORCH_FN(normed_rows_slopes));
     library.impl("log_sigmoid_forward", TORCH_FN(sigmoid_logarithm));
     library.impl("log_sigmoid_backward", TORCH_FN(sigmoid_logarithm_slope));
     return true;

@@ -102,7 +102,8 @@ std::vector<SavedTensor> adapter_to_save(const CheckpointParts& parts) {
       const auto average = averages.find(name);
       return parts.updater->whole(average != averages.end() ? average->second : masters.at(name)).detach();
     });
-    tensors.push_back({{one.name, made.sizes().vec(), 0, made}, made.scalar_type()});
+    const std::string name = parts.adapter->of_body ? hub::name_of_body(one.name, parts.model) : one.name;
+    tensors.push_back({{name, made.sizes().vec(), 0, made}, made.scalar_type()});
   }
   return tensors;
 }

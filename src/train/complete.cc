@@ -10,6 +10,7 @@
 #include "ops/float8.h"
 #include "train/placement.h"
 #include "train/recorded_passes.h"
+#include "train/sentence_defaults.h"
 
 namespace hone::training {
 namespace {
@@ -30,6 +31,7 @@ void check_float8(const TrainerSection& trainer, at::Device device) {
 
 Recipe checked(const Recipe& given) {
   Recipe recipe = read_recipe(write_recipe(given));
+  take_sentence_defaults(recipe);
   TrainerSection& trainer = recipe.trainer;
   const at::Device device = device_of(recipe);
   if (trainer.device == "auto" && !device.is_cpu())

@@ -178,9 +178,11 @@ void check_answers(const Recipe& recipe, Problems& problems) {
 }
 
 void check_compared(const Recipe& recipe, Problems& problems) {
-  if (!make_objective(recipe)->needs().compares_records) return;
+  const Needs needs = make_objective(recipe)->needs();
+  if (!needs.compares_records) return;
+  const Packing usual = needs.records == RecordKind::embedding ? Packing::none : Packing::best_fit;
   problems.require(
-      recipe.trainer.rows_per_step() > 1 || recipe.data.packing.value_or(Packing::best_fit) != Packing::none,
+      recipe.trainer.rows_per_step() > 1 || recipe.data.packing.value_or(usual) != Packing::none,
       "trainer.batch_size",
       fmt::format("objective {} compares records of a step with each other; got 1 row in a step, expected "
                   "at least 2",

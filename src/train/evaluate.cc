@@ -13,6 +13,7 @@
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "tensor/host.h"
+#include "train/kept.h"
 #include "train/metrics.h"
 
 namespace hone::training {
@@ -112,6 +113,7 @@ class ObjectiveLoss final : public Evaluation {
 
 Evaluations make_evaluations(const Objective& objective) {
   Evaluations made = make_evaluations(objective.evaluations());
+  for (auto& one : objective.further_evaluations()) made.push_back(std::move(one));
   if (const auto own = objective.measures()) made.push_back(std::make_unique<ObjectiveLoss>(objective, *own));
   return made;
 }
@@ -155,18 +157,22 @@ decltype(auto) asking(const Evaluation& evaluation, const char* what, const Work
 }
 
 // What a rank says of its batch: sums of evaluation i by "i name", or that it wants no more.
-constexpr const char* kEnough = "enough";
+constexpr const char *kEnough = "enough", *kKeeps = "keeps";
 
-Sums measured(const Model& model, const Evaluations& evaluations, Batch& given, const EvaluateOptions& options) {
+Sums measured(const Model& model, const Evaluations& evaluations, Batch& given, const EvaluateOptions& options,
+              Kept& kept) {
   if (options.complete) options.complete(&given);
   const Batch batch = given.to(model.device());
   Pass pass(batch);
   const Output output = model.forward(batch, pass);
   Sums told;
-  for (std::size_t i = 0; i < evaluations.size(); ++i)
+  for (std::size_t i = 0; i < evaluations.size(); ++i) {
     for (const auto& [name, sum] :
          asking(*evaluations[i], "measure", [&] { return evaluations[i]->measure(model, output, batch, pass); }))
       told[fmt::format("{} {}", i, name)] = sum;
+    kept.keep(i, asking(*evaluations[i], "keep", [&] { return evaluations[i]->keep(model, output, batch, pass); }));
+  }
+  if (kept.any()) told[kKeeps] = 1;
   return told;
 }
 
@@ -208,6 +214,7 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
   if (data.rows() == 0) throw Error(ErrorKind::data, "evaluation: no row to evaluate on");
   for (const auto& evaluation : evaluations) evaluation->check_data(data.report());
   std::vector<Sums> totals(evaluations.size());
+  Kept kept(evaluations.size());
   const std::int64_t round = options.batch_size * options.world.size();
   const std::int64_t rows =
       options.max_batches ? std::min(data.rows(), options.batch_size * *options.max_batches) : data.rows();
@@ -220,13 +227,17 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
     if (!enough && own < rows) {
       Batch batch = evaluation_batch(data, own, options);
       tokens = batch.tokens;
-      told = measured(model, evaluations, batch, options);
+      told = measured(model, evaluations, batch, options, kept);
     } else {
       if (options.complete) options.complete(nullptr);
       if (model.residency()) model.residency()->idle_pass(false);
     }
     const std::vector<Sums> all = options.world.gather(told);
-    if (std::any_of(all.begin(), all.end(), [](const Sums& one) { return one.contains(kEnough); })) return std::nullopt;
+    const auto any = [&](const char* what) {
+      return std::any_of(all.begin(), all.end(), [&](const Sums& one) { return one.contains(what); });
+    };
+    if (any(kEnough)) return std::nullopt;
+    if (any(kKeeps)) kept.tell(options.world);
     for (std::size_t i = 0; i < all.size(); ++i) {
       add_told(totals, all[i]);
       const std::int64_t first = begin + static_cast<std::int64_t>(i) * options.batch_size;
@@ -239,6 +250,8 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
     }
   }
   if (options.before) options.before(rows, tokens);
+  for (std::size_t i = 0; i < evaluations.size(); ++i)
+    add(totals[i], asking(*evaluations[i], "compare", [&] { return kept.compared(i, *evaluations[i]); }));
   return result_of(evaluations, totals);
 }
 

@@ -16,6 +16,7 @@
 #include "base/strings.h"
 #include "data/choose_template.h"
 #include "data/files.h"
+#include "data/labels.h"
 #include "data/source_hash.h"
 #include "data/stream.h"
 #include "hone/hub.h"
@@ -35,6 +36,7 @@
 #include "train/check_schedule.h"
 #include "train/checkpoint.h"
 #include "train/frame.h"
+#include "train/give_head.h"
 #include "train/make_objective.h"
 #include "train/meta_twin.h"
 #include "train/model_source.h"
@@ -159,7 +161,8 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
   inputs.train = load_train(recipe, options, inputs);
   inputs.train = part_train(recipe, inputs);
   options.labels = inputs.train->labels();
-  options.deduplicate = false;  // what is measured on is as it was given
+  options.deduplicate = false;                // what is measured on is as it was given
+  options.token_labels.last_step_only = false;
   for (const auto& [name, files] : data.eval.files) {
     const bool given = std::any_of(inputs.evals.begin(), inputs.evals.end(),
                                    [&](const EvalSet& set) { return set.name == name; });
@@ -185,67 +188,6 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
       throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));
 }
 
-// Whether its labels are what such records have. One alone of which nothing is said is a score.
-bool is_for(const Classifier& classifier, ProblemType problem) {
-  const bool one = classifier.labels().size() == 1;
-  const ProblemType usual = one ? ProblemType::regression : ProblemType::single_label_classification;
-  if (one && problem == ProblemType::single_label_classification) return false;
-  return classifier.problem_type().value_or(usual) == problem;
-}
-
-// What labelled records are to have, where it is known before they are read: as the objective says, else as the
-// model's head does.
-std::vector<std::string> known_labels(const Needs& needs, const Model& model) {
-  if (needs.records != RecordKind::labelled) return {};
-  if (!needs.labels.empty()) return needs.labels;
-  const Classifier* classifier = model.classifier();
-  return classifier && is_for(*classifier, needs.problem_type) ? classifier->labels() : std::vector<std::string>();
-}
-
-// One label alone is a score, whatever it is called.
-bool has_labels(const Model& model, const std::vector<std::string>& labels) {
-  const Classifier* classifier = model.classifier();
-  return classifier && (classifier->labels() == labels || (labels.size() == 1 && classifier->labels().size() == 1));
-}
-
-bool has_head(const Model& model, const HeadRequest& head) {
-  if (head.masked_lm) return model.masked_lm() != nullptr;
-  if (head.labels.empty()) return true;
-  if (!head.problem_type) return has_labels(model, head.labels);
-  const Classifier* classifier = model.classifier();
-  return classifier && classifier->labels() == head.labels &&
-         classifier->problem_type().value_or(ProblemType::single_label_classification) == *head.problem_type;
-}
-
-// Built once more with such a head, if it has none: so far it has no weights.
-void give_head(Inputs& inputs, const HeadRequest& head, const config::Node& config, const std::string& file,
-               const Recipe& recipe) {
-  if (has_head(*inputs.model, head)) return;
-  auto made = during("giving the model a head for objective " + recipe.objective.type,
-                     [&] { return build_model(config, file, head); });
-  const std::string none = head.masked_lm ? "no head for masked tokens" : "no classification head";
-  if (!recipe.adapter.type.empty()) {
-    std::set<std::string> there, fresh;
-    inputs.model->each_weight([&](const std::string& name, const Weight&) { there.insert(name); });
-    made->each_weight([&](const std::string& name, const Weight&) {
-      const bool of_body = !made->base_prefix().empty() && name.starts_with(made->base_prefix());
-      if (!of_body && made->may_be_fresh(name) && !there.contains(name)) fresh.insert(name.substr(0, name.find('.')));
-    });
-    throw Error(
-        ErrorKind::config,
-        fmt::format("adapter: the model has {} for what is to be learnt, and an adapter's files have no place for it",
-                    none))
-        .hint(fmt::format("train a head first, for instance with model.trainable: [{}], and then the adapter, which "
-                          "goes on with the head",
-                          join({fresh.begin(), fresh.end()}, ", ")));
-  }
-  if (inputs.in_memory)
-    throw Error(ErrorKind::config, fmt::format("model: the one in memory has {} for what is to be learnt", none))
-        .hint("build_model() takes what a head is for");
-  inputs.other_labels = inputs.model->classifier() != nullptr && !has_labels(*inputs.model, head.labels);
-  inputs.model = std::move(made);
-}
-
 // What hides tokens. Error(config).
 void check_mask_token(const Needs& needs, const Inputs& inputs, const Recipe& recipe) {
   if (!needs.masked_lm) return;
@@ -267,7 +209,8 @@ Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
   Dataset::Options options;
   options.max_length = data.max_length;
   options.overlong = data.overlong;
-  const bool alone = records == RecordKind::labelled || records == RecordKind::asked;
+  const bool alone =
+      are_labelled(records) || records == RecordKind::asked || records == RecordKind::embedding;
   options.packing = data.packing.value_or(alone ? Packing::none : Packing::best_fit);
   options.append_eos = data.append_eos;
   options.deduplicate = data.deduplicate;
@@ -429,10 +372,15 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   const Needs needs = objective->needs();
   check_lengths(*inputs.model, "", needs, recipe);
-  const bool labelled = needs.records == RecordKind::labelled;  // then the head is for labels that the data have
+  const bool labelled = are_labelled(needs.records);  // then the head is for labels that the data have
   const auto with_head = [&](const std::vector<std::string>& labels) {
-    const auto problem_type = labelled ? std::optional(needs.problem_type) : std::nullopt;
-    give_head(inputs, {labels, needs.masked_lm, problem_type}, config, file, recipe);
+    const bool of_tokens = data::are_of_tokens(needs.records);
+    const auto problem_type = labelled && !of_tokens ? std::optional(needs.problem_type) : std::nullopt;
+    const HeadRequest head{labels, needs.masked_lm, problem_type, of_tokens};
+    if (auto made = model_with_head(*inputs.model, head, config, file, recipe, inputs.in_memory)) {
+      inputs.other_labels = has_other_labels(*inputs.model, head);
+      inputs.model = std::move(made);
+    }
     objective->check(*inputs.model);
     choose_trained(recipe, checkpoint, inputs);
     choose_held(recipe, inputs);
@@ -447,6 +395,8 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   }
   options.vocab_size = inputs.model->vocab_size();
   options.problem_type = needs.problem_type;
+  options.token_labels = needs.token_labels;
+  options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
   options.labels = known_labels(needs, *inputs.model);
   load_data(recipe, needs, options, inputs);
   if (labelled) with_head(inputs.train->labels());

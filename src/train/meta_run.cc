@@ -2,7 +2,6 @@
 #include "train/meta_run.h"
 
 #include <ATen/ATen.h>
-#include <ATen/OpMathType.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
@@ -16,6 +15,7 @@
 #include "hone/registry.h"
 #include "hub/memory.h"
 #include "hub/save.h"
+#include "nn/kv_cache.h"
 #include "nn/unpacking.h"
 #include "nn/weight_groups.h"
 #include "ops/meta/stands_for.h"
@@ -218,7 +218,10 @@ class MetaRun {
 HostBatch full_rows(std::int64_t rows, std::int64_t length, const Needs& needs, std::size_t labels) {
   const RecordKind kind = needs.records;
   const bool pairs = kind == RecordKind::preference || kind == RecordKind::judged;  // judged ones may come in pairs
-  const std::vector<Role> roles = pairs ? std::vector{Role::chosen, Role::rejected} : std::vector{Role::none};
+  const bool embedded = kind == RecordKind::embedding;
+  const std::vector<Role> roles = pairs      ? std::vector{Role::chosen, Role::rejected}
+                                  : embedded ? std::vector{Role::query, Role::chosen}
+                                             : std::vector{Role::none};
   HostBatch batch;
   batch.rows = rows, batch.length = length * std::ssize(roles);
   for (std::int32_t row = 0; row < rows; ++row)
@@ -228,7 +231,7 @@ HostBatch full_rows(std::int64_t rows, std::int64_t length, const Needs& needs, 
                             .begin = begin,
                             .end = begin + static_cast<std::int32_t>(length),
                             .role = roles[i],
-                            .group = pairs ? row : static_cast<std::int32_t>(batch.docs.size())});
+                            .group = pairs || embedded ? row : static_cast<std::int32_t>(batch.docs.size())});
       batch.segments.insert(batch.segments.end(), static_cast<std::size_t>(length), static_cast<std::int64_t>(i) + 1);
       for (std::int64_t t = 0; t < length; ++t) batch.positions.push_back(t);
     }
@@ -266,20 +269,11 @@ HostBatch with_answers(const HostBatch& asked, const Needs& needs, bool evaluati
 // A cache doubles where it has to grow.
 std::uint64_t answers_bytes(const Model& model, Precision precision, const Needs& needs, const HostBatch& batch) {
   if (needs.answers == 0) return 0;
-  std::int64_t longest = 0, numbers = 0, of_memories = 0;
+  std::int64_t longest = 0;
   for (const Doc& doc : batch.docs) longest = std::max<std::int64_t>(longest, doc.end - doc.begin);
-  for (const CacheSpec::Layer& layer : model.causal_lm()->cache_spec().layers) {
-    const std::int64_t kept = layer.values_are_keys ? 2 : 4;
-    numbers += kept * layer.kv_heads * layer.head_size * (layer.window > 0 ? std::min(longest, layer.window) : longest);
-    const MemoryLayer& memory = layer.memory;
-    of_memories += memory.heads * (memory.key_size * (memory.value_size + 1) + 1);
-    numbers += memory.convolved * std::max<std::int64_t>(0, memory.taps - 1);
-  }
   const std::int64_t all = std::ssize(batch.docs), rows = std::min(all, needs.answers_at_once.value_or(all));
-  const at::ScalarType type = hub::type_of(precision);
-  const auto bytes = static_cast<std::int64_t>(c10::elementSize(type)),
-             bytes_of_memory = static_cast<std::int64_t>(c10::elementSize(at::toOpMathType(type)));
-  return static_cast<std::uint64_t>(rows * (numbers * bytes + of_memories * bytes_of_memory));
+  const CacheSpec spec = model.causal_lm()->cache_spec();
+  return static_cast<std::uint64_t>(nn::cache_bytes(spec, hub::type_of(precision), rows, 2 * longest));
 }
 
 // Ranks that share a model out keep one part of so many of what is trained, and have whole blocks for a moment: the
@@ -370,6 +364,9 @@ MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRun
   } catch (const std::exception& error) {  // of a plug-in's op that the meta device does not know, as it seems
     plan.unknown = error.what();
     plan.unknown = plan.unknown.substr(0, plan.unknown.find('\n'));
+    // LibTorch's text goes on with what to do in Python.
+    if (const auto end = plan.unknown.find(": attempted to run this operator with Meta"); end != std::string::npos)
+      plan.unknown = plan.unknown.substr(0, end) + " is an op whose shapes nobody has told";
   }
   const std::uint64_t full = plan.lasting() + plan.fullest();
   plan.gaps = run.memory().reached() - std::min<std::uint64_t>(full, run.memory().reached());

@@ -14,7 +14,7 @@ namespace hone::training {
 
 std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path& source, WeightTypes types) {
   HeadRequest head;
-  if (model.classifier()) head.labels = model.classifier()->labels();
+  if (const Classifier* one = model.classifier()) head.labels = one->labels(), head.of_tokens = one->of_tokens();
   head.masked_lm = model.masked_lm() != nullptr;
   const std::string file = source.empty() ? "model" : (source / "config.json").string();
   std::unique_ptr<Model> twin = build_model(model.hf_config(), file, head);

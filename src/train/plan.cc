@@ -47,7 +47,8 @@ Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
     return {number(needs.iterations * needs.answers) * (prompt + answer), prompt + answer, answer / (prompt + answer)};
   }
   if (!known) {
-    const bool pairs = needs.records == RecordKind::preference || needs.records == RecordKind::judged;
+    const bool pairs = needs.records == RecordKind::preference || needs.records == RecordKind::judged ||
+                       needs.records == RecordKind::embedding;
     return {pairs ? 2 * length : length, length, 1};
   }
   const DataReport& report = data->report();
@@ -142,6 +143,12 @@ void measure(RunPlan& plan, const Inputs& inputs, const RunPlanOptions& options,
   plan.time.micro_batch = passes * tokens / std::max(1.0, number(report.tokens_per_step));
 }
 
+// Texts that are compared across micro-batches: all of a step's are embedded without a graph first.
+bool embeds_twice(const RunPlan& plan) {
+  const Needs needs = make_objective(plan.recipe)->needs();
+  return needs.records == RecordKind::embedding && needs.compares_records && plan.recipe.trainer.accumulate > 1;
+}
+
 void plan_time(RunPlan& plan, const Inputs& inputs, const Work& work, const RunPlanOptions& options) {
   TimePlan& time = plan.time;
   const TrainerSection& trainer = plan.recipe.trainer;
@@ -155,8 +162,9 @@ void plan_time(RunPlan& plan, const Inputs& inputs, const Work& work, const RunP
     time.micro_batch = work.training * tokens / rate;
     time.update = 0;
   }
+  const double more = embeds_twice(plan) ? 1 + work.evaluation / std::max(1.0, work.training) : 1;
   const auto passes = [&](double rows) {
-    return time.micro_batch * rows / number(trainer.batch_size.rows) / number(plan.ranks);
+    return more * time.micro_batch * rows / number(trainer.batch_size.rows) / number(plan.ranks);
   };
   time.step = passes(number(plan.rows_per_step)) + time.update;
   time.steps = passes(number(plan.rows)) + time.update * number(plan.steps);

@@ -21,6 +21,7 @@
 #include "tensor/threads.h"
 #include "train/batch_size.h"
 #include "train/complete.h"
+#include "train/make_objective.h"
 #include "train/placement.h"
 #include "train/resources.h"
 #include "train/step_plan.h"
@@ -79,7 +80,8 @@ void warn_about_padding(const Inputs& inputs, std::vector<std::string>& warnings
   const config::Node config = inputs.model->hf_config();
   const config::Node* pad = config.find("pad_token_id");
   const bool there = pad && !pad->is_null();
-  if (!inputs.model->classifier() || there || !inputs.has_tokenizer()) return;
+  const Classifier* classifier = inputs.model->classifier();
+  if (!classifier || classifier->of_tokens() || there || !inputs.has_tokenizer()) return;
   if (hub::aligned_ids(*inputs.model, inputs.source, *inputs.tokenizer).empty())
     warnings.push_back(
         "the tokenizer has no padding token of its own: transformers will read one text at a time with what is saved, "
@@ -87,7 +89,8 @@ void warn_about_padding(const Inputs& inputs, std::vector<std::string>& warnings
 }
 
 void warn_about_ends(const Recipe& recipe, const Inputs& inputs, std::vector<std::string>& warnings) {
-  if (!inputs.model->causal_lm() || !inputs.has_tokenizer()) return;
+  const bool writes = make_objective(recipe)->needs().records != RecordKind::embedding;
+  if (!writes || !inputs.model->causal_lm() || !inputs.has_tokenizer()) return;
   if (!inputs.tokenizer->eos_id)
     warnings.push_back("the tokenizer has no end-of-sequence token: the model will not learn where to stop");
   else if (!recipe.data.append_eos && !inputs.tokenizer->adds_eos && !learns_an_end(inputs))
@@ -243,7 +246,8 @@ void warn_about_peft(const Inputs& inputs, std::vector<std::string>& warnings) {
   const config::Node config = inputs.model->hf_config();
   const config::Node* type = config.find("model_type");
   constexpr std::array affected{"qwen3_moe", "qwen3_next",    "olmoe", "deepseek_v2",  "deepseek_v3",
-                                "glm4_moe",  "glm4_moe_lite", "dots1", "ernie4_5_moe", "hunyuan_v1_moe"};
+                                "glm4_moe",  "glm4_moe_lite", "dots1", "ernie4_5_moe", "hunyuan_v1_moe",
+                                "solar_open", "exaone_moe",   "mellum", "cohere2_moe"};
   const auto is_type = [&](const char* one) { return type && type->text() == one; };
   if (std::none_of(affected.begin(), affected.end(), is_type)) return;
   std::vector<std::string> lost;

@@ -110,12 +110,17 @@ void Stepper::tell(const StepReport& report) {
 StepContext Stepper::context(Model& model) const {
   const RunState& state = frame_.run;
   return {model, world_, resources_, state.step, state.updates, recipe_.run.seed, frame_.tokenizer,
-          [this](std::int64_t record) { return data_->record_name(record); }};
+          [this](std::int64_t record) { return data_->record_name(record); },
+          [this](Pass& pass, std::size_t micro_batch) {
+            make_training(pass, recipe_.trainer);
+            pass.seed = seeds()(micro_batch);
+          }};
 }
 
 void Stepper::complete(Batch* batch, Model& model) const {
   StepContext now = context(model);
   now.seed = recipe_.trainer.eval_seed;
+  now.as_learnt = {};
   now.record_name = [](std::int64_t record) { return fmt::format("record {} of the evaluation set", record + 1); };
   if (batch)
     *batch = asked("prepare_evaluation", [&] { return objective_->prepare_evaluation(*batch, now); });

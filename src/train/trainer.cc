@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "config/duration.h"
 #include "train/layers.h"
+#include "train/make_objective.h"
 #include "train/model_source.h"
 #include "train/not_finite.h"
 #include "train/preflight.h"
@@ -124,7 +125,10 @@ void Trainer::equip() {
   frame_->seed = recipe_.run.seed;
   frame_->tokenizer = inputs.tokenizer;
   frame_->source = inputs.source;
-  if (inputs.adapter) frame_->adapter = hub::AdapterConfig{*inputs.adapter, base_name(recipe_.model)};
+  if (inputs.adapter) {
+    const bool embeds = make_objective(recipe_)->needs().records == RecordKind::embedding;
+    frame_->adapter = hub::AdapterConfig{*inputs.adapter, base_name(recipe_.model), embeds};
+  }
   if (frame_->ready()) return;
   frame_->begin_updates();
   frame_->chosen = recipe_.optimizer;
@@ -144,6 +148,8 @@ void Trainer::choose_files() {
   files_ = hub::model_files(
       model_, inputs.source, inputs.tokenizer.get(),
       {.turn_end = learnt_turn_end(recipe_, inputs), .type = save_types_->most(), .align_ids = inputs.has_tokenizer()});
+  const auto objective = make_objective(recipe_);
+  for (auto& file : objective->folder_files(model_, recipe_.data.max_length)) files_.texts.push_back(file);
 }
 
 Summary Trainer::run() {
@@ -473,7 +479,7 @@ void Trainer::told(const Metrics& evaluation, double seconds) {
   std::string text;
   for (const auto& [name, value] : evaluation)
     if (name.ends_with("loss") || name.ends_with("accuracy") || name.ends_with("accuracies") ||
-        name.ends_with("reward"))
+        name.ends_with("reward") || name.ends_with("@10") || name.ends_with("spearman_cosine"))
       text += fmt::format("  {} {}", name, four_digits(value));
   log::info("step {}/{}:{}", state_.step, steps_, text);
 }

@@ -17,6 +17,12 @@ for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"completion\": \"$((i + 1)
 for i in $(seq 12); do echo "{\"text\": \"text $i\", \"label\": $((i % 2))}"; done >k.jsonl
 for i in $(seq 12); do echo "{\"text\": \"text $i\", \"text_pair\": \"another one $i\", \"label\": 1}"; done >q.jsonl
 printf 'text\nx one\ny two\nz three\nw four\n' >t.csv
+for i in $(seq 12); do
+  echo "{\"tokens\": [\"text\", \"$i$i\"], \"tags\": [\"O\", \"B-$((i % 2))\"]}"
+done >tagged.jsonl
+for i in $(seq 12); do
+  echo "{\"prompt\": \"$i+1=\", \"completions\": [\"so\", \"$((i + 1))\"], \"labels\": [1, $((i % 2))]}"
+done >steps.jsonl
 cat >r.yaml <<R
 model: {type: llama, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2, num_key_value_heads: 2, max_position_embeddings: 64}
 tokenizer: bytes
@@ -27,6 +33,8 @@ run: {folder: out, seed: 1}
 R
 sed -e '/^model:/c model: {type: bert, hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1, num_attention_heads: 2, max_position_embeddings: 64}' \
   -e 's/train: d.jsonl/train: k.jsonl/' -e '$a objective: {type: classification}' r.yaml >b.yaml
+sed -e 's/k.jsonl/tagged.jsonl/; s/{type: classification}/{type: token_classification}/' b.yaml >tagged.yaml
+sed -e 's/k.jsonl/steps.jsonl/; s/{type: classification}/{type: process_reward}/' b.yaml >steps.yaml
 hone tokenizer train d.jsonl --kind word_piece --vocab-size 60 --min-frequency 1 --out pieces --quiet >/dev/null
 sed -e 's/{type: classification}/{type: masked_lm, mlm_probability: 0.3, random_replace_prob: 0.2}/' \
   -e 's/k.jsonl/d.jsonl/; s/^tokenizer: bytes/tokenizer: pieces/' b.yaml >masked.yaml
@@ -51,6 +59,12 @@ done >judged.jsonl
 sed -e 's/type: dpo/type: kto/; s/pairs.jsonl/judged.jsonl/' dpo.yaml >kto.yaml
 { cat d.jsonl; cat d.jsonl; } >doubled.jsonl
 sed 's/type: dpo/type: reward/' dpo.yaml >reward.yaml
+for i in $(seq 12); do
+  echo "{\"query\": \"$i+1=\", \"positive\": \"$((i + 1))\", \"negative\": \"$((i * 7 % 5)) or so\"}"
+done >near.jsonl
+sed 's/negative": "\([0-9]\)[^"]*"/score": \1/' near.jsonl >scored.jsonl
+sed -e 's/type: dpo/type: embedding/; s/pairs.jsonl/near.jsonl/' dpo.yaml >near.yaml
+sed -e 's/type: embedding/type: embedding, loss_type: triplet, distance: euclidean/' near.yaml >triplet.yaml
 sed '$a objective: {type: distillation, teacher: m2}' m.yaml >distill.yaml
 for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"answer\": \"$((i + 1))\"}"; done >asked.jsonl
 # Bytes are drawn, so that what is worth something has to be common: answers without a letter of these.
@@ -58,12 +72,22 @@ rewards='[{type: format, pattern: "[^a-z]*"}, {type: length}]'
 sed -e 's/train: d.jsonl/train: asked.jsonl/' m.yaml >grpo.yaml
 echo "objective: {type: grpo, rewards: $rewards, num_generations: 4, max_completion_length: 8}" >>grpo.yaml
 sed 's/type: grpo/type: rloo/' grpo.yaml >rloo.yaml
+sed 's/max_completion_length: 8/max_completion_length: 24, stop: [e, a, "0", i, o, "1"]/' grpo.yaml >stops.yaml
+sed 's/stop:/environment: {command: sh turns.sh}, stop:/' stops.yaml >turns.yaml
+echo "while read -r line; do echo '{\"text\": \"? \"}'; done" >turns.sh
 sed 's/num_generations/num_iterations: 2, num_generations/' grpo.yaml >twice.yaml
 for kind in cls:3 score:1 score2:1; do
   hone init "${kind%:*}" --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 \
     --model.num_hidden_layers=1 --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes \
     '--model.architectures=[LlamaForSequenceClassification]' --model.num_labels="${kind#*:}" --seed ${#kind} >/dev/null
 done
+hone init tok --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 \
+  --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes \
+  '--model.architectures=[LlamaForTokenClassification]' '--model.id2label={0: O, 1: B-0, 2: B-1, 3: I-0, 4: I-1}' \
+  >/dev/null
+hone init prm --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 \
+  --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes \
+  '--model.architectures=[LlamaForTokenClassification]' '--model.id2label={0: "false", 1: "true"}' >/dev/null
 hone tokenizer train d.jsonl --kind bpe --vocab-size 300 --out words >/dev/null 2>&1
 
 # What can be told of a run: its messages, numbers, files and weights, without times, without what the process takes and
@@ -199,6 +223,16 @@ objective.kto.reference_sync_steps | kto.yaml | --objective.reference_sync_steps
 objective.kto.reference_mixup_alpha | kto.yaml --objective.reference_sync_steps=1 | --objective.reference_mixup_alpha=0.1
 objective.kto.reference | kto.yaml | --objective.reference=m2
 objective.kto.precompute_reference | kto.yaml --objective.loss_type=apo_zero_unpaired | --objective.precompute_reference=true
+objective.embedding.loss_type | near.yaml | --objective.loss_type=triplet
+objective.embedding.temperature | near.yaml | --objective.temperature=0.5
+objective.embedding.margin | triplet.yaml | --objective.margin=3
+objective.embedding.distance | triplet.yaml | --objective.distance=manhattan
+objective.embedding.pooling | near.yaml | --objective.pooling=mean
+objective.embedding.normalize | triplet.yaml | --objective.normalize=false
+objective.embedding.query_prompt | near.yaml | '--objective.query_prompt=Q: '
+objective.embedding.document_prompt | near.yaml | '--objective.document_prompt=D: '
+objective.embedding.matryoshka_dims | near.yaml | '--objective.matryoshka_dims=[16, 4]'
+objective.embedding.matryoshka_weights | near.yaml --objective.matryoshka_dims=[4,8] | --objective.matryoshka_weights=[1,3]
 objective.reward.center_rewards_coefficient | reward.yaml | --objective.center_rewards_coefficient=0.5
 objective.distillation.teacher | distill.yaml | --objective.teacher=m1
 objective.distillation.temperature | distill.yaml | --objective.temperature=2
@@ -219,6 +253,9 @@ objective.grpo.stop | grpo.yaml | '--objective.stop=[" ", e, a, "0", i]'
 objective.grpo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
 objective.grpo.rewards | grpo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
 objective.grpo.reward_weights | grpo.yaml | '--objective.reward_weights=[1, 3]'
+objective.grpo.environment.command | stops.yaml | '--objective.environment.command=sh turns.sh'
+objective.grpo.environment.max_turns | turns.yaml | --objective.environment.max_turns=1
+objective.grpo.environment.timeout | time alone: tests/base/dialogue_test.cc |
 objective.grpo.num_iterations | grpo.yaml | --objective.num_iterations=2
 objective.grpo.num_minibatches | grpo.yaml --trainer.accumulate=2 | --objective.num_minibatches=2
 objective.grpo.epsilon | twice.yaml --optimizer.learning_rate=0.1 | --objective.epsilon=1e-4
@@ -276,6 +313,9 @@ objective.rloo.stop | rloo.yaml | '--objective.stop=[" ", e, a, "0", i]'
 objective.rloo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
 objective.rloo.rewards | rloo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
 objective.rloo.reward_weights | rloo.yaml | '--objective.reward_weights=[1, 3]'
+objective.rloo.environment.command | stops.yaml --objective.type=rloo | '--objective.environment.command=sh turns.sh'
+objective.rloo.environment.max_turns | turns.yaml --objective.type=rloo | --objective.environment.max_turns=1
+objective.rloo.environment.timeout | time alone: tests/base/dialogue_test.cc |
 objective.rloo.num_iterations | rloo.yaml | --objective.num_iterations=2
 objective.rloo.num_minibatches | rloo.yaml --trainer.accumulate=2 | --objective.num_minibatches=2
 objective.rloo.epsilon | rloo.yaml --objective.num_iterations=2 --optimizer.learning_rate=0.1 | --objective.epsilon=1e-4
@@ -293,6 +333,14 @@ objective.masked_lm.random_replace_prob | masked.yaml | --objective.random_repla
 objective.classification.labels | b.yaml | '--objective.labels=["1", "0"]'
 objective.classification.problem_type | b.yaml | --objective.problem_type=regression
 objective.classification.label_smoothing | b.yaml | --objective.label_smoothing=0.1
+objective.token_classification.labels | tagged.yaml | '--objective.labels=[O, B-1, B-0]'
+objective.token_classification.label_all_tokens | tagged.yaml | --objective.label_all_tokens=true
+objective.token_classification.label_smoothing | tagged.yaml | --objective.label_smoothing=0.1
+objective.process_reward.labels | steps.yaml | '--objective.labels=[good, bad]'
+objective.process_reward.step_separator | steps.yaml | --objective.step_separator=::
+objective.process_reward.max_completion_length | steps.yaml | --objective.max_completion_length=3
+objective.process_reward.train_on_last_step_only | steps.yaml | --objective.train_on_last_step_only=true
+objective.process_reward.label_smoothing | steps.yaml | --objective.label_smoothing=0.1
 optimizer | r.yaml | --optimizer.type=sgd
 optimizer.adamw.betas | r.yaml | '--optimizer.betas=[0.5, 0.9]'
 optimizer.adamw.eps | r.yaml | --optimizer.eps=0.01
@@ -629,6 +677,26 @@ checkpoint --replace | several checkpoints: tests/cli/checkpoint.test |
 test --checkpoint | several checkpoints: tests/cli/test.test |
 test --data | a run: tests/cli/test.test |
 checkpoint --dry-run | checkpoint prune run --keep 1 | --dry-run
+embed --text | embed ../m1 --text a | --text b
+embed --data | embed ../m1 --text a | --data ../d.jsonl
+embed --columns | embed ../m1 --data ../d.jsonl | --columns text=story
+embed --tokenizer | embed ../m1 --text a | --tokenizer nowhere
+embed --adapter | embed ../m1 --text a | --adapter nowhere
+embed --prompt-name | embed ../m1 --text a | --prompt-name query
+embed --prompt | embed ../m1 --text a | --prompt "Q: "
+embed --pooling | embed ../m1 --text abc | --pooling mean
+embed --normalize | embed ../m1 --text a | --no-normalize
+embed --dims | embed ../m1 --text a | --dims 4
+embed --max-length | embed ../m1 --data ../d.jsonl | --max-length 2
+embed --batch-size | speed: documents are independent of each other, tests/cli/embed.test |
+embed --out | embed ../m1 --text a | --out v.safetensors
+embed --precision | embed ../m1 --text a | --precision fp64
+embed --device | embed ../m1 --text a | --device nowhere
+embed --quantization.type | embed ../m1 --text a | --quantization int8
+embed --quantization.double-quant | embed ../m1 --text a --quantization nf4 | --no-quantization.double-quant
+embed --quantization.skip | embed ../m1 --text a --quantization nf4 | --quantization.skip q_proj
+embed --json | a line of JSON for each text, with it and without |
+embed --quiet | embed ../m1 --data ../l.jsonl | --quiet
 eval --data | eval ../m1 --data ../d.jsonl | --data ../e.jsonl
 eval --columns | eval ../m1 --data ../d.jsonl | --columns text=story
 eval --ignore | eval ../m1 --data ../l.jsonl | --ignore label
@@ -644,6 +712,8 @@ eval --batch-size | speed: rows are independent of each other, tests/evals |
 eval --append-eos | eval ../m1 --data ../d.jsonl | --no-append-eos
 eval --loss | eval ../m1 --data ../p.jsonl | --loss all
 eval --chat-template | eval ../m1 --data ../c.jsonl | --chat-template zephyr
+eval --label-all-tokens | eval ../tok --data ../tagged.jsonl | --label-all-tokens
+eval --step-separator | eval ../prm --data ../steps.jsonl | --step-separator ::
 eval --json | eval ../m1 --data ../d.jsonl | --json
 eval --precision | eval ../m1 --data ../d.jsonl --logits l.safetensors | --precision fp64
 eval --quantization.type | eval ../m1 --data ../d.jsonl --json | --quantization int8
@@ -657,6 +727,8 @@ classify --adapter | classify ../cls --text a | --adapter nowhere
 classify --chat-template | classify ../score --data ../c.jsonl | --chat-template zephyr
 classify --max-length | classify ../cls --data ../d.jsonl | --max-length 2
 classify --batch-size | speed: documents are independent of each other, tests/cli/classify.test |
+classify --words | classify ../tok --text a --json | --words
+classify --step-separator | classify ../prm --data ../steps.jsonl | --step-separator ::
 classify --precision | classify ../cls --text a --json | --precision fp64
 classify --device | classify ../cls --text a | --device nowhere
 classify --quantization.type | classify ../cls --text a --json | --quantization int8
@@ -696,6 +768,25 @@ generate --stop | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 
 generate --seed | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --seed 5
 generate --ignore-eos | needs a model that ends its texts: tests/generate |
 generate --batch-size | speed: prompts are independent of each other, tests/generate |
+serve --host | tests/cli/serve_test.sh |
+serve --port | tests/cli/serve_test.sh |
+serve --name | tests/cli/serve_test.sh |
+serve --api-key | tests/cli/serve_test.sh |
+serve --allow-origin | tests/cli/serve_test.sh |
+serve --batch-size | tests/cli/serve_test.sh |
+serve --queue | tests/cli/serve_test.sh |
+serve --max-length | tests/cli/serve_test.sh |
+serve --tokenizer | tests/cli/serve_test.sh |
+serve --adapter | tests/cli/serve_test.sh |
+serve --chat-template | tests/cli/serve_test.sh |
+serve --chat-template-kwargs | tests/cli/serve_test.sh |
+serve --precision | tests/cli/serve_test.sh |
+serve --quantization.type | tests/cli/serve_test.sh |
+serve --device | tests/cli/serve_test.sh |
+serve --quantization.double-quant | tests/cli/serve_test.sh |
+serve --quantization.skip | tests/cli/serve_test.sh |
+serve --json | tests/cli/serve_test.sh |
+serve --quiet | tests/cli/serve_test.sh |
 generate --quantization.type | generate ../m1 --prompt a --max-new-tokens 4 | --quantization int8
 generate --quantization.double-quant | generate ../m1 --prompt a --max-new-tokens 4 --quantization nf4 | --no-quantization.double-quant
 generate --quantization.skip | generate ../m1 --prompt a --max-new-tokens 4 --quantization nf4 | --quantization.skip q_proj
@@ -736,6 +827,8 @@ inspect --data.overlong | inspect data ../d.jsonl --data.max-length 8 | --data.o
 inspect --data.packing | inspect data ../d.jsonl | --data.packing none
 inspect --data.records | inspect data ../k.jsonl | --data.records labelled
 inspect --data.problem-type | inspect data ../k.jsonl --data.records labelled | --data.problem-type regression
+inspect --data.label-all-tokens | inspect data ../tagged.jsonl --data.records tagged | --data.label-all-tokens
+inspect --data.step-separator | inspect data ../steps.jsonl --data.records steps | --data.step-separator ::
 inspect --data.append-eos | inspect data ../d.jsonl | --no-data.append-eos
 inspect --data.loss | inspect data ../p.jsonl | --data.loss all
 inspect --data.chat-template | inspect data ../c.jsonl | --data.chat-template zephyr

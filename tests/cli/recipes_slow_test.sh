@@ -16,7 +16,9 @@ hone init teacher --model.type=llama --model.hidden_size=48 --model.intermediate
 pair='{"prompt": \1, "chosen": "\2", "rejected": "\2 7"}'
 sed -E 's/.*"prompt": ("[^"]*"), "completion": "([^"]*)".*/'"$pair/" train.jsonl >pairs.jsonl
 sed -E 's/.*"prompt": ("[^"]*"), "completion": "[^"]*([0-9])[^0-9"]*".*/{"text": \1, "label": "\2"}/' train.jsonl >labelled.jsonl
+sed -E 's/"text": (.*), "label": (.*)}/"tokens": [\1, "so"], "tags": [\2, "O"]}/' labelled.jsonl >tagged.jsonl
 sed -E 's/"completion"/"answer"/' train.jsonl >asked.jsonl
+sed -E 's/.*"prompt": ("[^"]*"), "completion": ("[^"]*").*/{"query": \1, "positive": \2}/' train.jsonl >near.jsonl
 awk '{ sub(/}$/, ", \"label\": " (NR % 3 ? "true" : "false") "}"); print }' train.jsonl >judged.jsonl
 hone init bert --model.type=bert --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.max_position_embeddings=128 --tokenizer bytes >/dev/null
@@ -25,6 +27,16 @@ sed -E 's/.*"prompt": ("[^"]*"), "completion": ("[^"]*").*/{"text": \1}/' train.
 hone tokenizer train texts.jsonl --kind word_piece --vocab-size 60 --min-frequency 1 --out words --quiet >/dev/null
 hone init words-bert --model.type=bert --model.hidden_size=32 --model.intermediate_size=64 --model.num_hidden_layers=2 \
   --model.num_attention_heads=4 --model.max_position_embeddings=128 --tokenizer words >/dev/null
+
+cat >environment.sh <<'E'
+while read -r line; do
+  case $line in
+    *'"last":true'*) echo '{"done": true, "reward": 1}' ;;
+    *'"turn":2'*) echo '{"done": true}' ;;
+    *) echo '{"text": "? "}' ;;
+  esac
+done
+E
 
 losses() { sed -nE 's/.*"loss":([^,}]*).*"step":([0-9]+).*/\2 \1/p' "$1/metrics.jsonl"; }
 
@@ -36,10 +48,12 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   if [ "$name" = chat ]; then data=chats.jsonl; fi
   if [[ "$name" = dpo || "$name" = lora-dpo || "$name" = orpo || "$name" = reward ]]; then data=pairs.jsonl; fi
   # What is drawn differs between processors as soon as logits do; runs are still equal to each other.
-  if [ "$name" = grpo ]; then data=asked.jsonl; fi
+  if [[ "$name" = grpo* || "$name" = guess ]]; then data=asked.jsonl; fi
   if [ "$name" = kto ]; then data=judged.jsonl; fi
+  if [ "$name" = embedding ]; then data=near.jsonl model=bert; fi
   if [ "$name" = classify ]; then data=labelled.jsonl model=bert; fi
   if [ "$name" = masked-lm ]; then data=texts.jsonl model=words-bert; fi
+  if [ "$name" = token-labels ]; then data=tagged.jsonl model=bert; fi
   common=("$recipe" --data.train="$data" '--data.eval={}' --trainer.steps=10 --trainer.log_every=1 --trainer.precision=fp32 --trainer.epochs=null --trainer.eval_every=0 --quiet)
   # A warm-up that fits ten steps, with the same learning rates in them.
   case $name in
@@ -47,7 +61,10 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
     shakespeare-bytes | quickstart) common+=(--optimizer.schedule.warmup_steps=10 --optimizer.learning_rate=6e-4) ;;
   esac
   if grep -q 'path: my-model' "$recipe"; then common+=(--model.path=$model); fi
-  if [ "$name" = grpo ]; then common+=(--objective.max_completion_length=12); fi
+  if [[ "$name" = grpo* ]]; then common+=(--objective.max_completion_length=12); fi
+  if [[ "$name" = grpo-environment || "$name" = guess ]]; then
+    common+=('--objective.environment.command=sh environment.sh' '--objective.stop=["1", "2", "3", a, e, i, o, " "]')
+  fi
   if grep -q 'teacher: my-teacher' "$recipe"; then common+=(--objective.teacher=teacher); fi
   hone train "${common[@]}" --run.folder="$name-1" >"$name.log" 2>&1 || { cat "$name.log"; exit 1; }
   hone train "${common[@]}" --run.folder="$name-2" >"$name.log" 2>&1
@@ -56,7 +73,7 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   cmp "$name-1/checkpoints/step-00000010/$weights" "$name-2/checkpoints/step-00000010/$weights"
   losses "$name-1" >"$name.txt"
   [ "$(wc -l <"$name.txt")" = 10 ]
-  if [ "$name" = grpo ]; then echo "$name: ten steps, twice the same"; continue; fi
+  if [ "$data" = asked.jsonl ]; then echo "$name: ten steps, twice the same"; continue; fi
   if [ -n "${HONE_WRITE_LOSSES:-}" ]; then mkdir -p "$goldens" && cp "$name.txt" "$goldens/$name.txt"; fi
   paste "$goldens/$name.txt" "$name.txt" | awk -v name="$name" '
     { difference = $2 - $4; if (difference < 0) difference = -difference

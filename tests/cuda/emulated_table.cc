@@ -127,6 +127,7 @@ const Backend& emulated_backend() {
                              emulated_table::norms(),
                              reference_table::mlstm(),
                              reference_table::gated_delta(),
+                             reference_table::ssd(),
                              reference_table::short_conv(),
                              emulated_table::elementwise(),
                              emulated_table::sums(),

@@ -20,11 +20,14 @@ TEST(GreaterIsBetter, IsSaidForEveryKnownMetric) {
             " multi_label/documents multiple_choice/accuracy multiple_choice/accuracy_per_character"
             " multiple_choice/accuracy_per_token multiple_choice/questions perplexity/accuracy"
             " preference/accuracy preference/accuracy_per_token regression/pearson regression/r2 reward/accuracy"
-            " reward/margin");
+            " reward/margin token_classification/accuracy token_classification/precision token_classification/recall"
+            " token_classification/f1 token_classification/tokens process_reward/accuracy process_reward/precision"
+            " process_reward/recall process_reward/f1 process_reward/tokens");
   EXPECT_EQ(falling,
             " classification/loss multi_label/loss perplexity/loss perplexity/perplexity perplexity/tokens "
             "preference/logps/chosen preference/logps/rejected preference/pairs regression/loss regression/mae "
-            "regression/documents reward/loss reward/mean_reward reward/pairs");
+            "regression/documents reward/loss reward/mean_reward reward/pairs token_classification/loss "
+            "process_reward/loss");
 }
 
 }  // namespace

@@ -72,7 +72,13 @@ TEST(RoutedFamilies, ThatCannotBeSayWhyOnce) {
       {hunyuan + R"("moe_intermediate_size": 8)", "moe_intermediate_size: got 8, expected 24"},
       {hunyuan + R"("norm_topk_prob": false)", "norm_topk_prob: got false, expected true"},
       {hunyuan + R"("use_mla": true)", "use_mla: got true, expected false"},
-      {hunyuan + R"("moe_layer_num_skipped": 1)", "moe_layer_num_skipped: expected 0"}};
+      {hunyuan + R"("moe_layer_num_skipped": 1)", "moe_layer_num_skipped: expected 0"},
+      {hunyuan + R"("n_group": 2)", "n_group: expected 1 or false"},
+      {hunyuan + R"("routed_scaling_factor": true)", "routed_scaling_factor: "},
+      {hunyuan + R"("kv_lora_rank": 8)", "kv_lora_rank: no such option"},
+      {ernie + R"("use_rmsnorm": false)", "use_rmsnorm: got false, expected true"},
+      {ernie + R"("is_quantized": true)", "is_quantized: got true, expected false"},
+      {ernie + R"("compression_ratio": 2.0)", "compression_ratio: expected 1"}};
   for (const auto& [json, expected] : cases) {
     const std::string problem = problem_of_routed(json);
     EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
@@ -89,7 +95,8 @@ TEST(RoutedFamilies, OfPublishedFilesAreRead) {
         std::string(R"("model_type": "ernie4_5_moe", "rope_theta": 500000, "use_bias": false, "moe_num_experts": 64,
            "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_intermediate_size": 8, "moe_gate": "topk",
            "moe_capacity": [64, 64, 64], "moe_k": 6, "moe_layer_interval": 1, "moe_use_aux_free": true,
-           "num_nextn_predict_layers": 1, "tie_word_embeddings": true)"),
+           "num_nextn_predict_layers": 1, "tie_word_embeddings": true, "use_rmsnorm": true, "is_quantized": false,
+           "compression_ratio": 1.0)"),
         std::string(R"("model_type": "granitemoe", "attention_dropout": 0.1, "attention_multiplier": 0.015625,
            "embedding_multiplier": 12.0, "logits_scaling": 6.0, "num_experts_per_tok": 8, "num_local_experts": 32,
            "output_router_logits": false, "residual_multiplier": 0.22, "router_aux_loss_coef": 0.0,
@@ -105,8 +112,8 @@ TEST(RoutedFamilies, OfPublishedFilesAreRead) {
         std::string(R"("model_type": "hunyuan_v1_moe", "attention_head_dim": 8, "num_experts": 16, "moe_topk": [8, 8],
            "num_shared_expert": [1, 1], "moe_intermediate_size": [24, 24], "moe_layer_num_skipped": 0,
            "moe_drop_tokens": false, "moe_random_routing_dropped_token": false, "use_mixed_mlp_moe": true,
-           "use_mla": false, "norm_topk_prob": true, "group_limited_greedy": false, "routed_scaling_factor": 1.0,
-           "use_qk_norm": true, "sep_token_id": 5, "eod_token_id": 7, "num_media_embeds": 257, "rope_scaling":
+           "use_mla": false, "norm_topk_prob": true, "group_limited_greedy": false, "routed_scaling_factor": false,
+           "n_group": false, "topk_group": false, "kv_lora_rank": null, "v_head_dim": null, "use_qk_norm": true, "sep_token_id": 5, "eod_token_id": 7, "num_media_embeds": 257, "rope_scaling":
            {"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
             "type": "dynamic"})")})
     EXPECT_EQ(problem_of_routed(more), "no error") << more;

@@ -7,6 +7,7 @@
 #include "hone/gradient_sum.h"
 #include "hone/hub.h"
 #include "hone/layers.h"
+#include "hone/world.h"
 #include "nn/plan.h"
 #include "ops/log_probs.h"
 #include "tensor/by_document.h"
@@ -57,6 +58,39 @@ TEST(LearntFrom, AnswersHaveLabelsAndPromptsHaveNone) {
   std::vector<bool> left_out(9);
   left_out[5] = true;
   EXPECT_EQ(learnt_from(rollout(), {}, left_out)[0].supervised, 8);
+}
+
+// What others have said between is read, and learnt as little as a prompt.
+TEST(LearntFrom, TokensThatTheModelHasNotSaidHaveNoLabels) {
+  Rollout turns = rollout();
+  turns.answers[5].heard = {false, true, true, false, false};  // of bcdef
+  EXPECT_EQ(count_said(turns.answers[5]), 3);
+  EXPECT_EQ(count_said(turns.answers[4]), 1);
+  const Batch batch = learnt_from(turns, {}, std::vector<bool>(9))[0];
+  EXPECT_EQ(batch.supervised, 2 + 3 + 1 + 1 + 1 + 3);
+  const Doc& doc = batch.docs[5];
+  const Tensor labels = batch.labels_BT[doc.row].slice(0, doc.begin, doc.end);
+  EXPECT_TRUE(at::equal(labels, at::tensor({-100, -100, int{'b'}, -100, -100, int{'e'}, int{'f'}, -100}, at::kLong)));
+  // Gradients are those of the tokens said: none of what another text between would have made likelier.
+  const auto gradient = [](const Batch& of, const Tensor& labels_BT) {
+    const auto model = small_model();
+    Pass pass(of);
+    pass.training = true;
+    const auto log_probs =
+        model->causal_lm()->head().log_probs(model->forward(of, pass).hidden_BTD, labels_BT, pass, false);
+    log_probs.log_probs_N.masked_select(of.labels_BT.flatten().ne(-100)).sum().backward();
+    std::vector<Tensor> all;
+    model->each_weight([&](const std::string&, Weight& weight) {
+      all.push_back(weight.gradient_sum() ? weight.gradient_sum()->sum : weight.use().grad());
+    });
+    return all;
+  };
+  Tensor others_BT = learnt_from(rollout(), {}, std::vector<bool>(9))[0].labels_BT;
+  const auto said = gradient(batch, batch.labels_BT), all = gradient(batch, others_BT);
+  for (std::size_t i = 0; i < said.size(); ++i)
+    if (said[i].defined()) {
+      EXPECT_TRUE(at::allclose(said[i], all[i], 1e-9, 1e-10)) << i;
+    }
 }
 
 TEST(LearntFrom, APromptIsGoneThroughOnceForAllItsAnswers) {

@@ -129,6 +129,10 @@ TEST(Schedules, RestartsThatDoNotFitAreErrors) {
     return std::string();
   };
   EXPECT_EQ(problems_of("{type: jagged, restart_steps: 12}"), "");
+  EXPECT_NE(problems_of("{type: cosine, warmup_type: quadratic}").find("says the shape of a warm-up, and there is no"),
+            std::string::npos);
+  EXPECT_NE(problems_of("{type: jagged, schedule: {type: jagged}}").find("schedule: got jagged, expected"),
+            std::string::npos);
   EXPECT_NE(problems_of("{type: jagged}").find("restart_steps: missing"), std::string::npos);
   EXPECT_NE(problems_of("{type: jagged, restart_steps: 10}").find("restart_steps: got 10, expected at least the 11"),
             std::string::npos);

@@ -98,6 +98,17 @@ TEST(ChatParts, OfATurnAreLearntWithItsEnd) {
   }
 }
 
+// What a template writes itself where a turn begins is not of the parts.
+TEST(ChatParts, LeaveOutWhatTheTemplateWritesBeforeThem) {
+  const std::string thinks =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}no,no\n{% endif %}"
+      "{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  const ordered_json parts = ordered_json::array({part(2, 2, true)});
+  const ordered_json two{turn("user", "q"), turn("assistant", "a b", parts), turn("assistant", "c d")};
+  EXPECT_EQ(learnt_of({two[0], two[1]}, thinks.c_str()), "b<|im_end|>");
+  EXPECT_EQ(learnt_of({two[0], two[2], two[1]}, thinks.c_str()), "no,no\nc d<|im_end|>b<|im_end|>");
+}
+
 TEST(ChatParts, ThatCannotBeAreErrors) {
   const auto answer = [](ordered_json parts, const std::string& content = "abc") {
     return ordered_json{turn("user", "q"), turn("assistant", content, std::move(parts))};
@@ -107,6 +118,8 @@ TEST(ChatParts, ThatCannotBeAreErrors) {
   EXPECT_HONE_ERROR(learnt_of(answer(ordered_json::array({part(2, 1, true)}))), data, "got characters 2 to 1");
   EXPECT_HONE_ERROR(learnt_of(answer("all")), data, "train_detail: expected a list");
   EXPECT_HONE_ERROR(learnt_of(answer(ordered_json::array({1}))), data, "train_detail[0]: expected an object");
+  EXPECT_HONE_ERROR(learnt_of(answer(ordered_json::array({{{"begin_offset", 0}, {"weight", 0}}}))), data,
+                    "train_detail[0]: weight: no such key; expected begin_offset, end_offset and train");
   EXPECT_HONE_ERROR(learnt_of(answer(ordered_json::array({{{"begin_offset", 0}}}))), data,
                     "train_detail[0]: end_offset: expected a whole number");
   EXPECT_HONE_ERROR(learnt_of(answer(ordered_json::array({{{"begin_offset", 0}, {"end_offset", 1}}}))), data,

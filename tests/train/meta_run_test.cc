@@ -134,6 +134,31 @@ TEST_F(MetaRun, GoesThroughAllOptimizersAndObjectives) {
             "");
 }
 
+// Nor one of any model's that is read.
+TEST_F(MetaRun, GoesThroughAllModels) {
+  std::string ids;
+  for (int i = 0; i < 40; ++i)
+    ids += fmt::format(R"({{"input_ids": [{}, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]}})", 3 + i % 8) + "\n";
+  folder_.write("ids.jsonl", ids);
+  std::size_t seen = 0;
+  for (const char* kind : {"decoders", "gpt2", "models"})
+    for (const auto& model : std::filesystem::directory_iterator(test::golden(kind))) {
+      if (!std::filesystem::exists(model.path() / "config.json")) continue;
+      SCOPED_TRACE(model.path().filename().string());
+      Recipe given = recipe({{"data.train", (folder_ / "ids.jsonl").string()}, {"data.max_length", "24"}});
+      given.model = {};
+      given.model.path = model.path().string();
+      given.tokenizer = {};
+      const training::MemoryPlan full = plan(given);
+      EXPECT_EQ(full.unknown, "");
+      EXPECT_GT(full.kept, 0u);
+      given.trainer.precision = Precision::bf16, given.trainer.checkpoint_blocks = true, given.adapter.type = "lora";
+      EXPECT_EQ(plan(given).unknown, "");
+      ++seen;
+    }
+  EXPECT_GT(seen, 100u);
+}
+
 TEST_F(MetaRun, NothingIsLeftOfIt) {
   const Recipe whole = training::completed_for_preview(recipe({}));
   const training::Inputs inputs = training::load_inputs(whole, "");

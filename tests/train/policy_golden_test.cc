@@ -20,6 +20,11 @@ const nlohmann::json& golden() {
   static const nlohmann::json read = test::read_json(test::golden("train/grpo/runs.json"));
   return read;
 }
+const nlohmann::json& turns() {
+  static const nlohmann::json read = test::read_json(test::golden("train/grpo/turns.json"));
+  return read;
+}
+bool answers_have_turns = false;
 
 // Answers of the golden file instead of the model's.
 template <class Kind>
@@ -28,14 +33,18 @@ class Canned final : public Kind {
   using Kind::Kind;
 
  protected:
-  std::vector<Generated> answers_to(const std::vector<objectives::Asked>& asked, std::int64_t each,
-                                    const objectives::SeedOfAnswer&, const StepContext&) const override {
-    std::vector<Generated> made;
+  std::vector<objectives::GivenAnswer> answers_to(const std::vector<objectives::Asked>& asked, std::int64_t each,
+                                                  const objectives::SeedOfAnswer&, const StepContext&,
+                                                  objectives::Environment&) const override {
+    std::vector<objectives::GivenAnswer> made;
     for (const objectives::Asked& one : asked)
       for (std::int64_t i = 0; i < each; ++i) {
-        Generated& answer = made.emplace_back();
+        objectives::GivenAnswer& answer = made.emplace_back();
         answer.ids = golden()["completions"][one.record][i].get<std::vector<std::int32_t>>();
         answer.reason = answer.ids.back() == kEos ? FinishReason::eos : FinishReason::length;
+        answer.heard.assign(answers_have_turns ? answer.ids.size() : 0, false);
+        if (answers_have_turns)
+          for (const std::size_t place : turns()["heard"][one.record][i]) answer.heard[place] = true;
       }
     return made;
   }
@@ -179,6 +188,12 @@ TEST_F(PolicyGolden, TokensOfMostEntropyEqualTrl) {
   const nlohmann::json more = test::read_json(test::golden("train/grpo/more.json"));
   for (const auto& [name, expected] : more["runs"].items())
     if (name.starts_with("entropy")) expect_equal(name, expected);
+}
+
+TEST_F(PolicyGolden, AnswersOfWhichOthersHaveSaidSomeEqualTrl) {
+  answers_have_turns = true;
+  for (const auto& [name, expected] : turns()["runs"].items()) expect_equal("turns_" + name, expected);
+  answers_have_turns = false;
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ def cases(axolotl):
             )
         )
     for warmup in (0, 7):
-        yield cosine(warmup, ", warmup_type: quadratic"), lambda o: (
+        yield cosine(warmup, ", warmup_type: quadratic" if warmup else ""), lambda o: (
             axolotl.get_cosine_schedule_with_quadratic_warmup(o, warmup, STEPS)
         )
     plain = {

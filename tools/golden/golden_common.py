@@ -98,5 +98,7 @@ def decays(name):
     """HF Trainer's rule: weight decay for everything but biases and norms."""
     import re
 
-    patterns = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)", r"(?:^|\.)ln_"]
+    # And norms that it does not know by their name: hone leaves these out, too.
+    patterns = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)", r"(?:^|\.)ln_",
+                r"(?:^|\.)norm_f(?:$|\.)"]
     return not any(re.search(pattern, name.lower()) for pattern in patterns)

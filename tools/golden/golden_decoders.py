@@ -44,6 +44,13 @@ HUNYUAN = {**BASE, "head_dim": 10, "pad_token_id": 3}
 ARCEE = {**BASE, "bos_token_id": 1, "eos_token_id": 2}
 NEMOTRON = {**{key: value for key, value in BASE.items() if key != "rms_norm_eps"}, "norm_eps": 1e-4,
             "bos_token_id": 1, "eos_token_id": 2}
+MAMBA = {**BASE, "num_hidden_layers": 3, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+         "mamba_n_heads": 6, "mamba_d_state": 5, "mamba_chunk_size": 8, "bos_token_id": 1, "eos_token_id": 2}
+NEMOTRON_H = {**{key: value for key, value in BASE.items() if key not in ("rms_norm_eps", "num_hidden_layers")},
+              "head_dim": 10, "layer_norm_epsilon": 1e-4, "mamba_num_heads": 6, "mamba_head_dim": 6,
+              "ssm_state_size": 5, "chunk_size": 8, "pad_token_id": 3}
+MAMBA2 = {"vocab_size": 64, "hidden_size": 24, "num_hidden_layers": 3, "num_heads": 6, "head_dim": 8, "state_size": 5,
+          "chunk_size": 8, "layer_norm_epsilon": 1e-4, "pad_token_id": 3}
 
 CASES = [
     Case("gemma", hf.GemmaConfig, GEMMA),
@@ -171,19 +178,64 @@ CASES = [
                                                 "tie_word_embeddings": True}),
     Case("apertus", hf.ApertusConfig, {**BASE, "head_dim": 10, "attention_bias": True, "rope_parameters": PLAIN}),
     Case("apertus-tied", hf.ApertusConfig, {**BASE, "tie_word_embeddings": True}),
+    # Steps that are cut on both sides.
+    Case("granitemoehybrid", hf.GraniteMoeHybridConfig, {
+        **MAMBA, "intermediate_size": 9, "num_local_experts": 5, "num_experts_per_tok": 3, "mamba_n_groups": 2,
+        "mamba_proj_bias": True, "time_step_limit": [0.5, 0.9], "output_router_logits": True,
+        "router_aux_loss_coef": 0.05, "attention_bias": True, "position_embedding_type": "rope",
+        "shared_intermediate_size": 20, "embedding_multiplier": 3.0, "attention_multiplier": 0.3,
+        "residual_multiplier": 0.22, "logits_scaling": 1.7}),
+    Case("granitemoehybrid-dense", hf.GraniteMoeHybridConfig, {
+        **MAMBA, "num_local_experts": 0, "num_experts_per_tok": 0, "mamba_conv_bias": False, "mamba_d_conv": 3,
+        "shared_intermediate_size": 20, "position_embedding_type": "nope", "tie_word_embeddings": True,
+        "pad_token_id": 3},
+         v4=dict(layer_types=["mamba", "attention", "mamba"], mamba_d_head="auto", init_method="mup",
+                 normalization_function="rmsnorm")),
+    Case("bamba", hf.BambaConfig, {
+        **{key: value for key, value in MAMBA.items() if key != "layer_types"}, "hidden_size": 32,
+        "attn_layer_indices": [1], "mamba_n_heads": 4, "mamba_n_groups": 2, "attention_bias": True, "mlp_bias": True,
+        "pad_token_id": 3, "tie_word_embeddings": True, "num_logits_to_keep": 2}),
+    Case("falcon_h1", hf.FalconH1Config, {
+        **{key: value for key, value in MAMBA.items() if key != "layer_types"}, "num_hidden_layers": 2,
+        "mamba_d_ssm": 36, "mamba_n_groups": 3, "mamba_rms_norm": True, "mamba_proj_bias": True,
+        "time_step_limit": [0.1, 5.0], "lm_head_multiplier": 0.7, "embedding_multiplier": 3.0, "key_multiplier": 0.4,
+        "attention_in_multiplier": 1.3, "attention_out_multiplier": 0.9, "ssm_in_multiplier": 1.2,
+        "ssm_out_multiplier": 0.8, "mlp_multipliers": [0.9, 0.6], "ssm_multipliers": [0.7, 1.3, 1.1, 1.2, 0.9],
+        "head_dim": 10, "pad_token_id": 3}),
+    Case("falcon_h1-plain", hf.FalconH1Config, {
+        **{key: value for key, value in MAMBA.items() if key != "layer_types"}, "num_hidden_layers": 2,
+        "mamba_d_ssm": None, "projectors_bias": True, "attention_bias": True, "mlp_bias": True, "pad_token_id": 3,
+        "tie_word_embeddings": True}),
+    Case("falcon_h1-gated", hf.FalconH1Config, {
+        **{key: value for key, value in MAMBA.items() if key != "layer_types"}, "num_hidden_layers": 1,
+        "mamba_d_ssm": 24, "mamba_n_groups": 2, "mamba_rms_norm": True, "mamba_norm_before_gate": False,
+        "pad_token_id": 3}),
+    Case("nemotron_h", hf.NemotronHConfig, {
+        **NEMOTRON_H, "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp", "moe"],
+        "n_routed_experts": 6, "num_experts_per_tok": 2, "n_group": 3, "topk_group": 2, "moe_intermediate_size": 9,
+        "moe_shared_expert_intermediate_size": 14, "moe_latent_size": 16, "routed_scaling_factor": 1.5,
+        "mlp_bias": True, "use_bias": True, "n_groups": 2}),
+    Case("nemotron_h-dense", hf.NemotronHConfig, {
+        **NEMOTRON_H, "layers_block_type": ["mlp", "linear_attention", "full_attention", "linear_attention"],
+        "n_groups": 1, "use_conv_bias": False, "mlp_hidden_act": "silu", "time_step_limit": [0.3, 1.5],
+        "time_step_min": 0.63, "time_step_max": 0.8}),
+    Case("mamba2", hf.Mamba2Config, {**MAMBA2, "n_groups": 2, "use_bias": True}),
+    Case("mamba2-tied", hf.Mamba2Config, {**MAMBA2, "n_groups": 1, "tie_word_embeddings": True, "use_conv_bias": False,
+                                          "conv_kernel": 3, "time_step_limit": [0.3, 1.5]}),
 ]
 TWO_ROPES = ("gemma3_text", "olmo3")
-ROUTED = ("mixtral", "gpt_oss", "olmoe", "lfm2_moe", "granitemoe", "flex_olmo")
+ROUTED = ("mixtral", "gpt_oss", "olmoe", "lfm2_moe", "granitemoe", "flex_olmo", "nemotron_h")
 PARTS = {"gate_up_proj": ("w1", "w3"), "down_proj": ("w2",)}
 
 
 def random_model(case):
     """Norms' weights are near 1, or near 0 where 1 is added to them."""
     model = causal_lm(case)
-    is_norm = lambda name: name.endswith("norm.weight") and not case.name.startswith(("gemma", "nemotron"))
+    adds_one = case.name.startswith(("gemma", "nemotron")) and not case.name.startswith("nemotron_h")
+    is_norm = lambda name: name.endswith(("norm.weight", "norm_f.weight")) and not adds_one
     is_table = lambda name: "embed" in name and not is_norm(name)
     for name, correction in model.named_buffers():
-        if name.endswith("expert_bias"):
+        if name.endswith(("expert_bias", "e_score_correction_bias")):
             correction.copy_(torch.randn(correction.shape, generator=torch.Generator().manual_seed(case.seed)) * 0.3)
         if case.name == "apertus" and name.endswith(("act_fn.beta", "act_fn.eps")):  # others than usual
             correction.fill_(0.4 if name.endswith("beta") else -0.05)
@@ -204,8 +256,11 @@ def gradients(model):
     if model.config.model_type in ("olmoe", "flex_olmo"):
         yield from golden_moe.gradients(model)
         return
-    if model.config.model_type == "granitemoe":
+    if model.config.model_type in ("granitemoe", "granitemoehybrid"):
         yield from ((granite_name(name), weight.grad) for name, weight in model.named_parameters())
+        return
+    if model.config.model_type == "nemotron_h":
+        yield from nemotron_h_gradients(model)
         return
     for name, weight in model.named_parameters():
         stem, part = name.rsplit(".", 1)
@@ -225,8 +280,34 @@ def granite_name(name):
     return name
 
 
+def nemotron_h_gradients(model):
+    for name, weight in model.named_parameters():
+        name = name.replace("model.", "backbone.", 1) if name.startswith("model.") else name
+        if not name.endswith((".experts.up_proj", ".experts.down_proj")):
+            yield name, weight.grad
+            continue
+        stem, part = name.rsplit(".", 1)
+        yield from ((f"{stem}.{expert}.{part}.weight", grad) for expert, grad in enumerate(weight.grad))
+
+
+def nemotron_h_old(config):
+    """As published files have it."""
+    old = {key: value for key, value in config.items() if key not in ("dtype", "layers_block_type")}
+    letters = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "moe": "E"}
+    old["hybrid_override_pattern"] = "".join(letters[kind] for kind in config["layers_block_type"])
+    return {**old, "num_hidden_layers": len(config["layers_block_type"]), "torch_dtype": config["dtype"],
+            "norm_eps": config["layer_norm_epsilon"], "rope_theta": 10000, "partial_rotary_factor": 1.0,
+            "time_step_rank": 256, "transformers_version": "4.55.4"}
+
+
 def old_config(config, case):
     """As transformers 4 would have written it."""
+    if config["model_type"] == "nemotron_h":
+        return nemotron_h_old(config)
+    if config["model_type"] == "mamba2":
+        return {**{key: value for key, value in config.items() if key != "dtype"}, "intermediate_size": 48,
+                "norm_before_gate": True, "rms_norm": True, "time_step_init_scheme": "random", "time_step_scale": 1.0,
+                "torch_dtype": config["dtype"], "transformers_version": "4.44.0"}
     if case.name == "gpt_oss-plain":
         return None  # no rope_scaling there means YaRN
     if case.name == "apertus":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Groups of answers as TRL's GRPOTrainer and RLOOTrainer learn from them: golden_grpo.py ->
-# tests/golden/train/grpo/{runs.json, more.json}, with --more the last one alone.
+# tests/golden/train/grpo/{runs.json, more.json, turns.json}, with --more or --turns one of the last two alone.
 # The model is that of golden_dpo.py, which is run first. Nothing is sampled: prompts, answers and rewards are made
 # here, a rollout takes the next four prompts, and answers keep their order.
 # `updates` tells of each micro-batch of each update the rollout, its first answer of sixteen and what follows its last.
@@ -13,6 +13,7 @@
 #   rest at every update, as a mean over its micro-batches that does not weigh them by their tokens.
 # - RLOO takes beta * (sum of old - reference) from the reward, once a rollout; its loss has no KL, its ratio is that of
 #   whole answers, and its frac_reward_zero_std looks at rewards after the KL.
+# - RLOO has no mask of what others have said (env_mask, tool_mask), so that turns.json has none of its runs.
 # - A masked answer (mask_truncated_completions) still counts in its group's mean and std, and in a mean over answers.
 import json
 import sys
@@ -86,6 +87,23 @@ MORE = {
     "entropy_grpo_kl": ({"top_entropy_quantile": 0.55, "loss_type": "grpo", "beta": 0.3, "temperature": 0.8}, {}),
     "entropy_none": ({"top_entropy_quantile": 0.0, "loss_type": "dr_grpo"}, {}),
 }  # fmt: skip
+# Answers of which the model has not said everything: each run is told which tokens are others'.
+TURNS = {
+    "dapo": {},
+    "grpo_kl": {"loss_type": "grpo", "beta": 0.3},
+    "dr_grpo": {"loss_type": "dr_grpo", "scale_rewards": "none"},
+    "cispo": {"loss_type": "cispo", "epsilon_high": 1.1} | TWICE,
+    "sapo": {"loss_type": "sapo"} | TWICE,
+    "luspo": {"loss_type": "luspo", "importance_sampling_level": "sequence", "epsilon": 0.05} | TWICE,
+    "vespo": {"loss_type": "vespo"} | TWICE,
+    "sequence_kl": {"importance_sampling_level": "sequence", "epsilon": 0.03, "beta": 0.05} | TWICE,
+    "off_policy": {"off_policy_mask_threshold": 0.05} | TWICE,
+    "truncated": {"mask_truncated_completions": True},
+    "entropy": {"top_entropy_quantile": 0.4, "beta": 0.1},
+    "temperature": {"temperature": 0.7, "epsilon": 0.1, "num_iterations": 3},
+    "minibatches": {"steps_per_generation": 2, "epsilon": 0.05} | HALVES,
+    "accumulated": {"gradient_accumulation_steps": 2} | HALVES,
+}  # fmt: skip
 
 
 def make_data():
@@ -120,6 +138,17 @@ def make_data():
     return data
 
 
+def heard_of(completion):
+    """One or two stretches that others have said, neither first nor last in an answer; short answers have none."""
+    size = len(completion)
+    heard = [False] * size
+    if size > 5:
+        heard[1:3] = [True] * 2
+    if size > 9:
+        heard[size - 5 : size - 2] = [True] * 3
+    return heard
+
+
 DATA = make_data()
 
 
@@ -152,6 +181,12 @@ class Rloo(Canned, RLOOTrainer):
         return completions(prompt_ids)
 
 
+def with_turns(prompts, trainer):
+    made = completions(prompts)
+    mask = [[int(not one) for one in heard_of(completion)] for completion in made]
+    return {"prompt_ids": prompts, "completion_ids": made, "logprobs": None, "env_mask": mask}
+
+
 def reward(name):
     def given(row, **arguments):
         return [DATA["rewards"][name][one][i % GENERATIONS] for i, one in enumerate(row)]
@@ -160,21 +195,22 @@ def reward(name):
     return given
 
 
-def run(trainer, config, options):
+def run(trainer, config, options, **arguments):
     rows = [{"prompt": prompt, "row": row} for row, prompt in enumerate(DATA["prompts"])]
     with tempfile.TemporaryDirectory() as out:
-        arguments = config(
+        settings = config(
             output_dir=out, logging_steps=1, save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, seed=1,
             bf16=False, gradient_checkpointing=False, optim="adamw_torch", shuffle_dataset=False, **(COMMON | options),
         )  # fmt: skip
         made = trainer(
-            model=common.load_model(MODEL), args=arguments, processing_class=any_tokenizer(),
+            model=common.load_model(MODEL), args=settings, processing_class=any_tokenizer(),
             reward_funcs=[reward(name) for name in DATA["rewards"]], train_dataset=Dataset.from_list(rows),
+            **arguments,
         )  # fmt: skip
         made.train()
     history = [entry for entry in made.state.log_history if "loss" in entry]
     names = [name for name in history[0] if name not in NOT_LOGGED]
-    micro = arguments.gradient_accumulation_steps
+    micro = settings.gradient_accumulation_steps
     return {
         "trainer": "grpo" if trainer is Grpo else "rloo",
         "options": options,
@@ -208,10 +244,17 @@ def more():
     (FOLDER / "more.json").write_text(layout(about | {"runs": runs}) + "\n")
 
 
+def turns():
+    runs = {name: run(Grpo, GRPOConfig, options, rollout_func=with_turns) for name, options in TURNS.items()}
+    heard = [[[i for i, one in enumerate(heard_of(one)) if one] for one in row] for row in DATA["completions"]]
+    about = {"maker": MAKER, **common.versions(), "trl": trl.__version__, "heard": heard}
+    (FOLDER / "turns.json").write_text(layout(about | {"runs": runs}) + "\n")
+
+
 def main():
-    if "--more" in sys.argv:
+    if "--more" in sys.argv or "--turns" in sys.argv:
         grpo_trainer.shuffle_sequence_dict = rloo_trainer.shuffle_sequence_dict = lambda made: made
-        return more()
+        return more() if "--more" in sys.argv else turns()
     grpo_trainer.shuffle_sequence_dict = rloo_trainer.shuffle_sequence_dict = lambda made: made
     runs = {name: run(Grpo, GRPOConfig, options) for name, options in GRPO.items()}
     runs |= {name: run(Rloo, RLOOConfig, options) for name, options in RLOO.items()}
@@ -219,6 +262,7 @@ def main():
     about = {"maker": MAKER, **common.versions(), "trl": trl.__version__, "settings": COMMON}
     (FOLDER / "runs.json").write_text(layout(about | DATA | {"runs": runs}) + "\n")
     more()
+    turns()
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ class Csv : public Source {
     if (cells.size() != names_.size())
       throw Error(ErrorKind::data,
                   fmt::format("{}: got {} fields, expected {}", rows_.where(), cells.size(), names_.size()));
-    if (!fields_.templates().empty()) {
+    if (!fields_.templates().empty() || fields_.records() == RecordKind::embedding) {
       read_as_object(cells, record);
       return true;
     }
@@ -180,6 +180,9 @@ class Csv : public Source {
                   fmt::format("{}: a conversation in a text table; expected JSON Lines or Parquet", path_));
     if (!form_->input_ids.empty())
       throw Error(ErrorKind::data, fmt::format("{}: input_ids in a text table; expected JSON Lines or Parquet", path_));
+    if (!form_->tags.empty() || !form_->entities.empty())
+      throw Error(ErrorKind::data, fmt::format("{}: lists of labels in a text table; expected JSON Lines or Parquet",
+                                               path_));
     if (!form_->choices.empty())
       throw Error(ErrorKind::data, fmt::format("{}: choices in a text table; expected JSON Lines or Parquet", path_))
           .hint("or make the list of cells: " + columns_words({{"choices", "{{ [a, b] | tojson }}"}}));

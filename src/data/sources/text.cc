@@ -47,6 +47,9 @@ class Text final : public Source {
            : records == RecordKind::asked  ? "prompts"
            : records == RecordKind::judged ? "judgements"
            : records == RecordKind::choice ? "choices"
+           : records == RecordKind::embedding ? "pairs of texts"
+           : records == RecordKind::tagged    ? "labels of words"
+           : records == RecordKind::steps     ? "labels of steps"
                                            : "preferences";
   }
   static const char* needs(RecordKind records) {
@@ -54,6 +57,9 @@ class Text final : public Source {
            : records == RecordKind::asked  ? "a prompt"
            : records == RecordKind::judged ? "prompt, completion and label"
            : records == RecordKind::choice ? "prompt, choices and answer"
+           : records == RecordKind::embedding ? "query and positive"
+           : records == RecordKind::tagged    ? "tokens and tags"
+           : records == RecordKind::steps     ? "prompt, completions and labels"
                                            : "prompt, chosen and rejected";
   }
   void check(const std::string& text) const {

@@ -21,6 +21,7 @@ const Backend& cuda_backend() {
                    cuda_table::norms(),
                    reference_table::mlstm(),
                    reference_table::gated_delta(),
+                   reference_table::ssd(),
                    reference_table::short_conv(),
                    cuda_table::elementwise(),
                    cuda_table::sums(),

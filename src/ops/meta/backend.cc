@@ -117,6 +117,14 @@ DeltaInput gated_delta_backward(const at::Tensor&, const DeltaInput& x, const Do
   return made;
 }
 
+at::Tensor ssd(const SsdInput& input, const Documents&, const SsdPast&) { return like(input.x_NHV); }
+SsdInput ssd_backward(const at::Tensor&, const SsdInput& x, const Documents& documents) {
+  SsdInput made{like(x.c_NGK), like(x.b_NGK), like(x.x_NHV), like(x.decay_NH), like(x.step_NH), like(x.skip_H)};
+  const Backend& table = stood_for ? *stood_for : cpu_backend();
+  at::empty({table.ssd.backward_room(x, documents)}, x.x_NHV.options().dtype(at::kByte));
+  return made;
+}
+
 at::Tensor short_conv(const at::Tensor& x_NC, const ShortConvWeights&, const Documents&) { return like(x_NC); }
 ShortConvGradients short_conv_backward(const at::Tensor&, const at::Tensor& x_NC, const ShortConvWeights& weights,
                                        const Documents&) {
@@ -176,6 +184,7 @@ const Backend& meta_backend() {
                               head_norm, head_norm_backward},
                              {meta_table::mlstm, mlstm_backward, nullptr},
                              {meta_table::gated_delta, gated_delta_backward, nullptr},
+                             {meta_table::ssd, ssd_backward, nullptr},
                              {meta_table::short_conv, short_conv_backward},
                              {meta_table::gated, meta_table::gated_backward, rotate_into, meta_table::dropout},
                              {sums_of_blocks, join, add_to_table, loss, all_finite, likeliest_of, chunk_bytes},

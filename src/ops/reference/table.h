@@ -10,6 +10,7 @@ Backend::Attention attention();
 Backend::Norms norms();
 Backend::Mlstm mlstm();
 Backend::GatedDelta gated_delta();
+Backend::Ssd ssd();
 Backend::ShortConv short_conv();
 Backend::Elementwise elementwise();
 Backend::Sums sums();

@@ -112,6 +112,11 @@ void leave_out_parts(const ChatTurns& turns, const Chat& chat, std::size_t messa
                                              where, message, kPartsField));
   for (std::size_t i = 0; i < found->learnt.size(); ++i)
     if (!found->learnt[i]) tokens.labels[found->first + i] = -100;
+  // Nor is what the template writes of a turn before it, as an empty block of thoughts.
+  std::vector<bool> alone(chat.messages.size());
+  alone[message] = true;
+  const std::size_t turn = turns.spans_of(alone).front().first;
+  for (std::size_t i = found->first; i-- > 0 && turns.encoding().offsets[i].second > turn;) tokens.labels[i] = -100;
 }
 
 // chosen: null: all is learnt.

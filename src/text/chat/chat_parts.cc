@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/strings.h"
 #include "hone/error.h"
 #include "text/jinja/text_ops.h"
 #include "text/unicode/unicode.h"
@@ -26,6 +27,11 @@ const Value& whole_number(const Value& part, std::string_view name, const std::s
 MessagePart part_of(const Value& value, std::int64_t length, const std::string& where) {
   if (!value.is(Kind::dict))
     throw Error(ErrorKind::data, where + ": expected an object {begin_offset, end_offset, train}");
+  for (const auto& entry : value.dict().entries())
+    if (const std::string& name = entry.first.bytes();
+        name != "begin_offset" && name != "end_offset" && name != "train")
+      throw Error(ErrorKind::data, fmt::format("{}: {}: no such key; expected begin_offset, end_offset and train",
+                                               where, escape_for_terminal(name, 60)));
   MessagePart part{whole_number(value, "begin_offset", where).as_int(),
                    whole_number(value, "end_offset", where).as_int()};
   const Value* train = value.dict().find(std::string_view("train"));

@@ -58,6 +58,7 @@ class ChatTemplate {
   std::optional<std::int32_t> turn_end(const Tokenizer& tokenizer, const std::string& variables = "") const;
   const std::string& name(const Chat& chat) const { return choose(chat).name(); }
   bool mentions(std::string_view word) const;  // anywhere in its text
+  bool has_one_for_tools() const { return tool_use_ != nullptr; }
 
  private:
   // With tools the template named tool_use, if there is one.

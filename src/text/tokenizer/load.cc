@@ -100,9 +100,19 @@ std::optional<std::int32_t> special_id(const JsonTokenizer& tokenizer, const Sou
   return std::nullopt;
 }
 
+// Without what checkpoints say of the types of tokens, of which a tokenizer from another folder said nothing.
+std::string without_token_types(const std::string& config) {
+  const OrderedJson names = {"input_ids", "token_type_ids", "attention_mask"};
+  OrderedJson json = OrderedJson::parse(config, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("model_input_names", OrderedJson()) != names) return config;
+  json.erase("model_input_names");
+  return json.dump(2) + "\n";
+}
+
 std::string fingerprint(const Files& files) {
   Hasher hasher;
-  for (const auto& [name, content] : files) hasher.update_field(name).update_field(content);
+  for (const auto& [name, content] : files)
+    hasher.update_field(name).update_field(name == "tokenizer_config.json" ? without_token_types(content) : content);
   return hasher.digest128_hex();
 }
 

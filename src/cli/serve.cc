@@ -1,0 +1,198 @@
+// hone serve: answers requests of OpenAI's API with a model.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <limits>
+
+#include "base/log.h"
+#include "base/option_words.h"
+#include "base/signals.h"
+#include "base/strings.h"
+#include "cli/chat_prompts.h"
+#include "cli/model_place.h"
+#include "cli/output.h"
+#include "data/choose_template.h"
+#include "hone/command.h"
+#include "hone/generate.h"
+#include "hone/hub.h"
+#include "hone/registry.h"
+#include "nn/kv_cache.h"
+#include "serve/http.h"
+#include "serve/service.h"
+#include "text/chat/tool_calls.h"
+#include "train/placement.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr double kToFinish = 30;  // seconds for the last answers to be read
+constexpr const char* kKeyVariable = "HONE_API_KEY";
+
+// In which the model's keys and values are.
+at::ScalarType type_of(const Model& model) {
+  std::optional<at::ScalarType> type;
+  model.each_weight([&](const std::string&, const Weight& weight) {
+    if (!type && weight.shape().size() == 2) type = weight.use().scalar_type();
+  });
+  return type.value_or(at::kFloat);
+}
+
+class Serve final : public Command {
+ public:
+  struct Config : ModelFlags {
+    using Base = ModelFlags;
+    std::string host = "127.0.0.1", name, api_key, allow_origin, tokenizer, adapter, chat_template,
+                chat_template_kwargs;
+    std::int64_t port = 8080, batch_size = 16, queue = 256;
+    std::optional<std::int64_t> max_length;
+    static constexpr auto fields() {
+      using C = Config;
+      constexpr config::Range port_range{.low = 0, .high = 65535};
+      return std::tuple_cat(
+          std::tuple{
+              field("host", &C::host,
+                    "Address to listen at; 0.0.0.0 is all of this machine's, for others to reach it."),
+              field("port", &C::port, "Port to listen at; 0 = one that is free.", port_range),
+              field("name", &C::name, "What requests call the model; default: the last part of its path."),
+              field("api_key", &C::api_key,
+                    "Requests must come with this key (Authorization: Bearer KEY); default: the environment's "
+                    "HONE_API_KEY, which other users of the machine do not see, else none is asked for."),
+              field("allow_origin", &C::allow_origin,
+                    "Pages of this origin may ask from a browser, as http://localhost:3000; * = of any."),
+              field("batch_size", &C::batch_size, "Answers that are made at the same time.",
+                    config::Range{.low = 1, .high = 4096}),
+              field("queue", &C::queue, "Requests that may wait for room; further ones are refused (503).",
+                    at_least(1)),
+              field(
+                  "max_length", &C::max_length,
+                  "Tokens of a prompt and its answer together at most; default: as many as the model was made for, or "
+                  "fewer where there is less memory for so many answers.",
+                  at_least(2)),
+              field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
+              field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
+              field("chat_template", &C::chat_template,
+                    "A chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
+              field(
+                  "chat_template_kwargs", &C::chat_template_kwargs,
+                  "Further variables of the template as a JSON object, as in {\"enable_thinking\": false}; a request's "
+                  "own win.")},
+          Base::fields());
+    }
+  };
+  explicit Serve(const Config& config) : flags_(config) {}
+
+  Usage usage() const override {
+    return {"MODEL",
+            {"hone serve my-chat-model", "hone serve runs/lora --port 9000 --batch-size 32",
+             "curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", \"content\": "
+             "\"Hi\"}]}'"},
+            1,
+            1};
+  }
+
+  int run(const Invocation& call) override {
+    const WordsOfFlags words;
+    const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
+    const std::string own = tokenizer_folder(place).string();
+    const auto tokenizer = data::with_chat_template(load_tokenizer(flags_.tokenizer.empty() ? own : flags_.tokenizer),
+                                                    flags_.chat_template, "--chat-template");
+    const auto model = load_model(place, flags_);
+    Generator checked(*model, tokenizer);  // that it has a head, and a tokenizer
+    std::optional<ChatPrompts> chat;
+    if (text::ChatTemplate::of(*tokenizer))
+      chat.emplace(tokenizer, "", flags_.chat_template_kwargs);
+    else if (!flags_.chat_template_kwargs.empty())
+      throw Error(ErrorKind::usage, "--chat-template-kwargs: the tokenizer has no chat template");
+    serve::ServiceOptions options = options_of(*model);
+    serve::Served served = served_of(call.positionals[0], place, *model, tokenizer, chat, options);
+    serve::Service service(served, std::move(options));
+    const StopSignal signals("hone: finishing the answers that are begun; once more: at once");
+    serve::HttpServer server(
+        {.host = flags_.host, .port = static_cast<int>(flags_.port), .allow_origin = flags_.allow_origin},
+        [&](serve::HttpRequest request, serve::Reply reply) { service.handle(std::move(request), reply); });
+    tell(call, served, server.port(), chat.has_value());
+    service.run([] { return StopSignal::stop_requested(); });
+    server.finish(kToFinish);
+    return 0;
+  }
+
+ private:
+  serve::ServiceOptions options_of(const Model& model) const {
+    serve::ServiceOptions options{.rows = flags_.batch_size, .queue = flags_.queue, .api_key = flags_.api_key};
+    if (const char* key = std::getenv(kKeyVariable); key && options.api_key.empty()) options.api_key = key;
+    // A cache doubles where it has to grow, and is there twice while it does.
+    options.most_cache_bytes = static_cast<std::int64_t>(training::memory_there(model.device()) / 3);
+    options.cache_bytes = [spec = model.causal_lm()->cache_spec(), type = type_of(model)](std::int64_t rows,
+                                                                                          std::int64_t tokens) {
+      return nn::cache_bytes(spec, type, rows, tokens);
+    };
+    return options;
+  }
+
+  // As long as all answers at a time may be, unless it was said.
+  std::int64_t max_length(const Model& model, const serve::ServiceOptions& options) const {
+    if (flags_.max_length) {
+      if (model.positions_are_learned() && *flags_.max_length > model.max_positions())
+        throw Error(ErrorKind::usage, fmt::format("--max-length: got {}, expected at most {}, the positions that this "
+                                                  "model has learned",
+                                                  *flags_.max_length, model.max_positions()));
+      return *flags_.max_length;
+    }
+    std::int64_t length = std::min<std::int64_t>(model.max_positions(), std::int64_t{1} << 20);
+    while (length > 512 && options.cache_bytes(options.rows, length) > options.most_cache_bytes) length /= 2;
+    return length;
+  }
+
+  serve::Served served_of(const std::string& given, const ModelPlace& place, const Model& model,
+                          const std::shared_ptr<const Tokenizer>& tokenizer, const std::optional<ChatPrompts>& chat,
+                          const serve::ServiceOptions& options) const {
+    serve::Served served{
+        .name = flags_.name.empty() ? name_of(given) : flags_.name, .model = &model, .tokenizer = tokenizer};
+    served.defaults = generation_defaults(generation_folder(place).string(), model.vocab_size());
+    served.chat_defaults = served.defaults;
+    served.max_length = max_length(model, options), served.most_answers = options.rows;
+    if (!chat) return served;
+    served.chat_text = [&chat](const nlohmann::ordered_json& row) {
+      static const std::string what = "request";
+      return chat->text_of(chat->of_row(row, {what}));
+    };
+    served.finds_tool_calls = text::writes_tool_calls(*text::ChatTemplate::of(*tokenizer));
+    if (const auto end = chat->turn_end()) {
+      std::vector<std::int32_t>& ends = served.chat_defaults.eos_token_id;
+      if (ends.empty() && tokenizer->eos_id) ends.push_back(*tokenizer->eos_id);
+      ends.push_back(*end);
+    }
+    return served;
+  }
+
+  static std::string name_of(const std::string& given) {
+    const std::filesystem::path path = std::filesystem::weakly_canonical(given);
+    return path.filename().string();
+  }
+
+  void tell(const Invocation& call, const serve::Served& served, int port, bool has_chat) const {
+    const bool is_v6 = flags_.host.find(':') != std::string::npos;
+    const std::string url = fmt::format("http://{}:{}", is_v6 ? "[" + flags_.host + "]" : flags_.host, port);
+    if (call.json)
+      write_json({{"url", url},
+                  {"model", served.name},
+                  {"batch_size", flags_.batch_size},
+                  {"max_length", served.max_length},
+                  {"chat", has_chat}});
+    else
+      std::cout << fmt::format("{} at {}/v1{}: {} at a time, of up to {} tokens with their prompts\n", served.name, url,
+                               has_chat ? "" : " (no chat template: /v1/completions only)",
+                               counted(flags_.batch_size, "answer"), served.max_length);
+    std::cout.flush();
+  }
+
+  Config flags_;
+};
+
+}  // namespace
+
+void register_serve(Registries& r) { r.commands.add<Serve>("serve", "Answer requests of OpenAI's API with a model."); }
+
+}  // namespace hone::cli

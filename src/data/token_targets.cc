@@ -1,0 +1,36 @@
+// Labels of a store's tokens, as a data set numbers them.
+#include "data/token_targets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/strings.h"
+#include "hone/error.h"
+
+namespace hone::data {
+
+std::vector<std::int64_t> token_targets(const TokenStore& store, const Targets& targets, const Piece& piece) {
+  std::vector<std::int64_t> made(piece.length);
+  store.copy_labels(piece.begin, piece.end(), made.data());
+  for (std::int64_t& target : made)
+    if (target != -100) target = targets.labels(static_cast<std::size_t>(target))[0];
+  return made;
+}
+
+bool has_label(const TokenStore& store, std::int64_t doc, std::size_t name) {
+  if (!store.is_tagged()) return store.label(doc).name == name;
+  std::vector<std::int64_t> labels(store.end(doc) - store.begin(doc));
+  store.copy_labels(store.begin(doc), store.end(doc), labels.data());
+  return std::find(labels.begin(), labels.end(), static_cast<std::int64_t>(name)) != labels.end();
+}
+
+void check_token_labels(const std::vector<std::string>& texts, const std::string& paths) {
+  const std::set<std::string> all(texts.begin(), texts.end());
+  if (all.size() != 1) return;  // where there are none is said elsewhere
+  throw Error(ErrorKind::data, fmt::format("{}: all that has a label has the label {}; expected at least two labels",
+                                           paths, hone::quoted(*all.begin())));
+}
+
+}  // namespace hone::data

@@ -1,0 +1,24 @@
+// Labels of a store's tokens, as a data set numbers them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/cut.h"
+#include "data/labels.h"
+#include "data/token_store.h"
+
+namespace hone::data {
+
+// Of each token of the piece its own, -100 where it has none. REQUIRES: store.is_tagged().
+std::vector<std::int64_t> token_targets(const TokenStore& store, const Targets& targets, const Piece& piece);
+
+// Whether the document, or one of its tokens, has the label of this number among the store's.
+bool has_label(const TokenStore& store, std::int64_t doc, std::size_t name);
+
+// Throws Error(data) where labels that nobody has named are a single one: there is nothing to learn.
+void check_token_labels(const std::vector<std::string>& texts, const std::string& paths);
+
+}  // namespace hone::data

@@ -1,0 +1,99 @@
+// Answers in the making: a step gives each of them a token, and between two steps others may join and leave.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hone/generate.h"
+#include "hone/random.h"
+
+namespace hone::nn {
+class Decoder;
+class KvCache;
+}  // namespace hone::nn
+
+namespace hone::generate {
+
+// One answer that is asked for.
+struct Asked {
+  std::size_t number = 0;  // the caller's own, by which he is told of it
+  std::span<const std::int32_t> prompt;
+  std::shared_ptr<const GenerateConfig> config;
+  Random random;
+  std::int64_t most = 0;        // its tokens; answer_limit() of the prompt, or fewer
+  std::int64_t log_probs = -1;  // of how many likeliest tokens they are wanted beside the chosen one's; below 0: none
+};
+
+// Logarithms of probabilities by the model's logits, before temperature and filters.
+struct TokenLogProbs {
+  double chosen = 0;
+  std::vector<std::pair<std::int32_t, double>> likeliest;  // of equal ones the lower id first
+};
+// Of a row of logits: the token's, and those of the `count` likeliest.
+TokenLogProbs log_probs_of(std::span<const float> logits, std::int32_t id, std::int64_t count);
+
+// How long the answer to a prompt of so many tokens may be, by the configuration.
+std::int64_t most_tokens(const GenerateConfig& config, std::int64_t prompt);
+// The same as far as the model has learned positions. The last token of an answer is never read, so that it needs none.
+std::int64_t answer_limit(const Model& model, const GenerateConfig& config, std::int64_t prompt);
+
+// Throws Error(data) for a prompt that cannot be continued; `where` says which it is.
+void check_prompt(const Model& model, const GenerateConfig& config, std::span<const std::int32_t> prompt,
+                  const std::string& where);
+// Error(config): stop texts or ends that the tokenizer or the model does not have.
+void check_ends(const Model& model, const Tokenizer& tokenizer, const GenerateConfig& config);
+
+// Not thread-safe; under no-grad. An answer depends on what was asked, not on those beside it.
+class Engine {
+ public:
+  // A token of answer `number`; text: what has become final by it, which may be empty. log_probs: null, not asked for.
+  using Told =
+      std::function<void(std::size_t number, std::int32_t id, const std::string& text, const TokenLogProbs* log_probs)>;
+  using Finished = std::function<void(std::size_t number, const Generated& answer)>;
+
+  // For `rows` answers at a time. REQUIRES: model and tokenizer outlive it.
+  Engine(const CausalLm& model, const Tokenizer& tokenizer, std::string adapter, std::int64_t rows);
+  ~Engine();
+
+  // One pass over the prompts, which gives each its first token; what is asked several times in a row is read once.
+  // REQUIRES: there is room; the prompts were checked and live until this returns; most > 0.
+  void add(const std::vector<Asked>& asked);
+  // Tells of each answer's newest token, and makes the next one of those that go on. What `told` throws ends the step,
+  // and with it all answers.
+  void step(const Told& told, const Finished& finished);
+  void leave(std::size_t number);  // an answer that nobody wants any longer
+  std::int64_t rows() const { return std::ssize(lines_); }
+  // Of the longest answer so far, with its prompt.
+  std::int64_t longest() const;
+  GenerateStats& stats() { return stats_; }
+
+ private:
+  struct Line;
+  using Lines = std::vector<std::unique_ptr<Line>>;
+  std::unique_ptr<nn::KvCache> begin(const std::vector<Asked>& asked, const Lines& lines,
+                                     std::vector<std::int32_t>& ids);
+  void choose_first(const Lines& lines, const at::Tensor& logits_RV, std::vector<std::int32_t>& ids);
+  void go_on();
+  bool take(Line& line, std::int32_t id, const Told& told);
+  void drop_finished();
+  bool ends(std::int32_t id, const GenerateConfig& config) const;
+  void check_finite() const;
+
+  const CausalLm& model_;
+  const Tokenizer& tokenizer_;
+  std::string adapter_;
+  std::int64_t most_rows_;
+  Lines lines_;
+  std::vector<std::int32_t> ids_;  // each line's newest token, which is yet to be told
+  std::unique_ptr<nn::KvCache> cache_;
+  std::unique_ptr<nn::Decoder> decoder_;
+  GenerateStats stats_;
+};
+
+}  // namespace hone::generate

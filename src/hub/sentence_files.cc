@@ -1,0 +1,189 @@
+// The files of the sentence-transformers package: modules.json, 1_Pooling, 2_Normalize, prompts.
+#include "hub/sentence_files.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/env.h"
+#include "base/strings.h"
+#include "hone/error.h"
+#include "io/json.h"
+
+namespace hone::hub {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char *kModules = "modules.json", *kPrompts = "config_sentence_transformers.json",
+                     *kLengths = "sentence_bert_config.json", *kPooling = "1_Pooling";
+
+constexpr std::int64_t kNoLength = 1'000'000'000;  // transformers writes a number beyond it where nobody knows
+
+std::string read_text(const std::filesystem::path& folder, const std::string& name) {
+  return Env::process().open_folder(folder).read_file(name);
+}
+
+Error not_had(const std::filesystem::path& file, const std::string& fact) {
+  return Error(ErrorKind::checkpoint, fmt::format("{}: {}", file.string(), fact));
+}
+
+// As pooling_mode says, or, in older folders, one of several keys that is true.
+nn::Pooling pooling_in(const std::filesystem::path& file) {
+  const nlohmann::json json = io::read_json_file(file);
+  constexpr std::pair<const char*, const char*> kOld[] = {{"pooling_mode_cls_token", "cls"},
+                                                          {"pooling_mode_mean_tokens", "mean"},
+                                                          {"pooling_mode_lasttoken", "lasttoken"},
+                                                          {"pooling_mode_max_tokens", "max"},
+                                                          {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"},
+                                                          {"pooling_mode_weightedmean_tokens", "weightedmean"}};
+  std::vector<std::string> modes;
+  if (const auto mode = json.find("pooling_mode"); mode != json.end()) {
+    const nlohmann::json list = mode->is_array() ? *mode : nlohmann::json::array({*mode});
+    for (const nlohmann::json& one : list) modes.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+  } else {
+    for (const auto& [key, name] : kOld)
+      if (json.value(key, false)) modes.push_back(name);
+  }
+  if (modes.size() == 1 && modes[0] == "mean") return nn::Pooling::mean;
+  if (modes.size() == 1 && modes[0] == "cls") return nn::Pooling::cls;
+  if (modes.size() == 1 && modes[0] == "lasttoken") return nn::Pooling::last;
+  throw not_had(file, fmt::format("pooling_mode: got {}, expected mean, cls or lasttoken",
+                                  modes.empty() ? "none" : join(modes, ", ")));
+}
+
+void read_modules(const std::filesystem::path& folder, SentenceFolder& made) {
+  const std::filesystem::path file = folder / kModules;
+  const nlohmann::json modules = io::read_json_file(file);
+  bool pools = false;
+  for (const nlohmann::json& module : modules) {
+    const std::string type = module.value("type", ""), name = type.substr(type.rfind('.') + 1),
+                      path = module.value("path", "");
+    const bool first = &module == &modules.front();
+    if (first != (name == "Transformer") || (first && !path.empty()))
+      throw not_had(file, fmt::format("module {} in {}; expected Transformer in the folder itself, Pooling and "
+                                      "Normalize",
+                                      hone::quoted(type), path.empty() ? "the folder itself" : path));
+    if (first) continue;
+    if (name == "Pooling") {
+      made.pooling = pooling_in(folder / path / "config.json");
+      const nlohmann::json pooling = io::read_json_file(folder / path / "config.json");
+      if (!pooling.value("include_prompt", true) && !made.prompts.empty())
+        throw not_had(folder / path / "config.json",
+                      "include_prompt: got false, expected true: hone pools over prompts, too");
+      pools = true;
+    } else if (name == "Normalize") {
+      made.normalize = true;
+    } else {
+      throw not_had(file, fmt::format("module {}: hone has Transformer, Pooling and Normalize", hone::quoted(type)));
+    }
+  }
+  if (!pools) throw not_had(file, "no module Pooling");
+}
+
+void read_prompts(const std::filesystem::path& file, SentenceFolder& made) {
+  if (!std::filesystem::exists(file)) return;
+  const nlohmann::json json = io::read_json_file(file);
+  if (const auto prompts = json.find("prompts"); prompts != json.end() && prompts->is_object())
+    for (const auto& [name, text] : prompts->items())
+      if (text.is_string() && !text.get_ref<const std::string&>().empty()) made.prompts[name] = text;
+  if (const auto name = json.find("default_prompt_name"); name != json.end() && name->is_string())
+    made.default_prompt = *name;
+}
+
+std::optional<std::int64_t> length_in(const nlohmann::json& json, const char* key) {
+  const auto found = json.find(key);
+  const bool known = found != json.end() && found->is_number_integer() && *found < kNoLength;
+  return known ? std::optional(found->get<std::int64_t>()) : std::nullopt;
+}
+
+// Newer versions leave it to the tokenizer.
+void read_lengths(const std::filesystem::path& folder, SentenceFolder& made) {
+  const std::filesystem::path file = folder / kLengths, tokenizer = folder / "tokenizer_config.json";
+  if (std::filesystem::exists(file)) {
+    const nlohmann::json json = io::read_json_file(file);
+    made.max_length = length_in(json, "max_seq_length");
+    if (json.value("do_lower_case", false))
+      throw not_had(file, "do_lower_case: got true, expected false: hone leaves that to the tokenizer");
+  }
+  if (!made.max_length && std::filesystem::exists(tokenizer))
+    made.max_length = length_in(io::read_json_file(tokenizer), "model_max_length");
+}
+
+std::string dumped(const ordered_json& json) { return json.dump(2) + "\n"; }
+
+ordered_json module_json(int index, const std::string& path, const std::string& type) {
+  return {{"idx", index},
+          {"name", std::to_string(index)},
+          {"path", path},
+          {"type", "sentence_transformers.models." + type}};
+}
+
+}  // namespace
+
+std::string SentenceFolder::prompt(std::initializer_list<const char*> names) const {
+  for (const char* name : names)
+    if (const auto found = prompts.find(name); found != prompts.end()) return found->second;
+  return "";
+}
+
+std::optional<SentenceFolder> read_sentence_folder(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder / kModules, ignored)) return std::nullopt;
+  SentenceFolder made;
+  try {
+    read_prompts(folder / kPrompts, made);
+    read_modules(folder, made);
+    read_lengths(folder, made);
+  } catch (const nlohmann::json::exception& error) {
+    throw not_had(folder / kModules,
+                  fmt::format("it, or a file that it names, has a value of another kind: {}", error.what()));
+  }
+  return made;
+}
+
+std::map<std::string, std::string> sentence_files(const SentenceFolder& folder, std::int64_t width) {
+  std::map<std::string, std::string> files;
+  ordered_json modules = {module_json(0, "", "Transformer"), module_json(1, kPooling, "Pooling")};
+  if (folder.normalize) modules.push_back(module_json(2, "2_Normalize", "Normalize"));
+  files[kModules] = dumped(modules);
+  ordered_json pooling = {{"word_embedding_dimension", width}};
+  for (const auto& [key, own] : {std::pair{"pooling_mode_cls_token", nn::Pooling::cls},
+                                 {"pooling_mode_mean_tokens", nn::Pooling::mean},
+                                 {"pooling_mode_lasttoken", nn::Pooling::last}})
+    pooling[key] = folder.pooling == own;
+  for (const char* other :
+       {"pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"})
+    pooling[other] = false;
+  pooling["include_prompt"] = true;
+  files[std::string(kPooling) + "/config.json"] = dumped(pooling);
+  ordered_json prompts = ordered_json::object();
+  for (const auto& [name, text] : folder.prompts)
+    if (!text.empty()) prompts[name] = text;
+  ordered_json all = {{"__version__", ordered_json::object()}, {"model_type", "SentenceTransformer"}};
+  all["prompts"] = prompts;
+  all["default_prompt_name"] = folder.default_prompt.empty() ? ordered_json() : ordered_json(folder.default_prompt);
+  all["similarity_fn_name"] = "cosine";
+  files[kPrompts] = dumped(all);
+  ordered_json lengths = {{"max_seq_length", nullptr}, {"do_lower_case", false}};
+  if (folder.max_length) lengths["max_seq_length"] = *folder.max_length;
+  files[kLengths] = dumped(lengths);
+  return files;
+}
+
+std::map<std::string, std::string> copied_sentence_files(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  if (!read_sentence_folder(folder)) return files;
+  for (const char* name : {kModules, kPrompts, kLengths})
+    if (std::filesystem::exists(folder / name)) files[name] = read_text(folder, name);
+  for (const nlohmann::json& module : io::read_json_file(folder / kModules)) {
+    const std::string path = module.value("path", "");
+    const std::string config = path + "/config.json";
+    if (!path.empty() && std::filesystem::exists(folder / config))
+      files[config] = read_text(folder / path, "config.json");
+  }
+  return files;
+}
+
+}  // namespace hone::hub

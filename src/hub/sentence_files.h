@@ -1,0 +1,36 @@
+// The files that make a model folder one of the sentence-transformers package: what its vectors are made of.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "nn/text_embedding.h"
+
+namespace hone::hub {
+
+// What they say.
+struct SentenceFolder {
+  nn::Pooling pooling = nn::Pooling::mean;
+  bool normalize = false;
+  std::optional<std::int64_t> max_length = {};      // tokens of a text
+  std::map<std::string, std::string> prompts = {};  // by name: what stands before a text
+  std::string default_prompt = {};                  // its name; "": none
+
+  // Of the first of these names that there is; "": of none.
+  std::string prompt(std::initializer_list<const char*> names) const;
+};
+
+// Nothing: the folder has no modules.json. Throws Error(checkpoint) for what hone has not: other modules, several kinds
+// of pooling at once, prompts that do not count.
+std::optional<SentenceFolder> read_sentence_folder(const std::filesystem::path& folder);
+
+// Name -> content, of vectors of so many numbers.
+std::map<std::string, std::string> sentence_files(const SentenceFolder& folder, std::int64_t width);
+
+// Those of a folder as they are, to be carried over to another one; empty: it has none. Error(checkpoint) as above.
+std::map<std::string, std::string> copied_sentence_files(const std::filesystem::path& folder);
+
+}  // namespace hone::hub

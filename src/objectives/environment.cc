@@ -1,0 +1,93 @@
+// Speaking with the program.
+#include "objectives/environment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/child.h"
+#include "base/strings.h"
+
+namespace hone::objectives {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* kExpected =
+    R"(expected {"messages": [...]}, {"text": "..."} or {"done": true}, with a number or null as "reward" where it is done)";
+
+// Which of a reply's members is not what it should be; "": none.
+std::string fault_of(const ordered_json& reply) {
+  const auto has = [&](const char* name) { return reply.contains(name) && !reply[name].is_null(); };
+  if (!reply.is_object()) return "no object";
+  if (has("done") && !reply["done"].is_boolean()) return R"("done" is neither true nor false)";
+  if (has("reward") && !reply["reward"].is_number()) return R"("reward" is no number)";
+  if (has("text") && (!reply["text"].is_string() || reply["text"] == "")) return R"("text" is not some text)";
+  if (has("failures") && !reply["failures"].is_number_unsigned()) return R"("failures" is no whole number from 0)";
+  const bool done = has("done") && reply["done"] == true;
+  if (done && (has("messages") || has("text"))) return "it is done and says more";
+  if (!done && has("reward")) return R"(a "reward" before it is done)";
+  if (!done && has("messages") == has("text")) return has("text") ? "messages and a text" : "nothing of these";
+  if (!has("messages")) return "";
+  if (!reply["messages"].is_array() || reply["messages"].empty()) return R"("messages" is no list of messages)";
+  for (const ordered_json& one : reply["messages"]) {
+    if (!one.is_object() || !one.contains("role") || !one["role"].is_string()) return "a message without a role";
+    if (one["role"] == "assistant") return "a message of the assistant's, which is the model";
+  }
+  return "";
+}
+
+}  // namespace
+
+void EnvironmentOptions::validate(Problems& problems) const {
+  const EnvironmentOptions none;
+  problems.require(command.empty() || command.find_first_not_of(" \t\n") != std::string::npos, "command", "is blank");
+  problems.require(command.find('\0') == std::string::npos, "command", "holds a byte 0");
+  problems.require(!command.empty() || max_turns == none.max_turns, "max_turns", "only with a command");
+  problems.require(!command.empty() || timeout == none.timeout, "timeout", "only with a command");
+}
+
+Error Environment::error(const std::string& fact) const {
+  return Error(ErrorKind::data, fmt::format("environment: `{}`: {}", escape_for_terminal(options_.command), fact));
+}
+
+std::vector<Reply> Environment::say(const std::vector<ordered_json>& lines) {
+  if (lines.empty()) return {};
+  // A run that is to stop finishes its step first, and so does this.
+  if (!dialogue_)
+    dialogue_ = std::make_unique<Dialogue>(options_.command,
+                                           ChildOptions{.without = rank_variables(), .seconds = options_.timeout});
+  std::string told;
+  for (const ordered_json& line : lines)
+    told += line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  const Dialogue::Heard heard = dialogue_->say(told, lines.size());
+  std::vector<Reply> replies;  // what is wrong with a line says more than that there were too few
+  for (const std::string& line : heard.lines) replies.push_back(reply_in(line, replies.size() + 1));
+  if (!heard.failure.empty())
+    throw error(heard.failure).hint("it reads lines until there are no more, and answers each");
+  return replies;
+}
+
+Reply Environment::reply_in(const std::string& line, std::size_t number) const {
+  const auto json = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const std::string fault = json.is_discarded() ? "no JSON" : fault_of(json);
+  if (!fault.empty())
+    throw error(fmt::format("line {} of what it wrote: {}; got {}, {}", number, fault, hone::quoted(line), kExpected))
+        .hint("what else it has to say belongs on its standard error");
+  Reply reply;
+  const auto has = [&](const char* name) { return json.contains(name) && !json[name].is_null(); };
+  if (has("messages")) reply.messages = json["messages"];
+  if (has("text")) reply.text = json["text"].get<std::string>();
+  reply.done = has("done") && json["done"].get<bool>();
+  if (has("reward")) reply.reward = json["reward"].get<double>();
+  if (has("failures")) reply.failures = json["failures"].get<std::int64_t>();
+  return reply;
+}
+
+void Environment::finish() {
+  if (!dialogue_) return;
+  const std::string failure = dialogue_->finish();
+  if (!failure.empty()) throw error(failure);
+}
+
+}  // namespace hone::objectives

@@ -1,0 +1,22 @@
+// How well vectors of texts find what belongs together.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "hone/evaluation.h"
+#include "nn/text_embedding.h"
+
+namespace hone::objectives {
+
+// What a set is measured by: of_queries: which document is nearest to each query; by_score: how far the order of
+// cosines is that of the scores; either: as the set has scores or not.
+enum class Neighbours { of_queries, by_score, either };
+
+// By cosine, of whole vectors. of_queries, as sentence-transformers' InformationRetrievalEvaluator: all documents of
+// the set, each once, are candidates for each query (accuracy@1, mrr@10, ndcg@10), and of queries with others how many
+// of these are farther away than the right one (triplet_accuracy). by_score: spearman_cosine. pooling: nothing:
+// nn::usual_pooling().
+std::shared_ptr<const Evaluation> make_neighbours(std::optional<nn::Pooling> pooling, Neighbours kind);
+
+}  // namespace hone::objectives

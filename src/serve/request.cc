@@ -1,0 +1,339 @@
+#include "serve/request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "base/strings.h"
+#include "generate/engine.h"
+
+namespace hone::serve {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::int64_t kMostLikeliest = 20, kMostStops = 16;
+
+// A request's fields, each to be asked for once.
+class Fields {
+ public:
+  explicit Fields(const ordered_json& body) : body_(body) {
+    if (!body.is_object()) throw Refused(400, "the body is not a JSON object");
+  }
+
+  // Null: not given.
+  const ordered_json* find(const char* name) {
+    read_.insert(name);
+    const auto found = body_.find(name);
+    return found == body_.end() || found->is_null() ? nullptr : &*found;
+  }
+  bool flag(const char* name, bool otherwise) {
+    const ordered_json* value = find(name);
+    if (!value) return otherwise;
+    if (!value->is_boolean()) wrong(name, *value, "true or false");
+    return value->get<bool>();
+  }
+  std::optional<double> number(const char* name, double low, double high) {
+    const ordered_json* value = find(name);
+    if (!value) return std::nullopt;
+    const double got = value->is_number() ? value->get<double>() : NAN;
+    if (!(got >= low && got <= high)) wrong(name, *value, fmt::format("a number from {} to {}", low, high));
+    return got;
+  }
+  std::optional<std::int64_t> integer(const char* name, std::int64_t low, std::int64_t high) {
+    const ordered_json* value = find(name);
+    if (!value) return std::nullopt;
+    const bool fits = value->is_number_integer() &&
+                      (!value->is_number_unsigned() || value->get<std::uint64_t>() <= static_cast<std::uint64_t>(high));
+    if (!fits || value->get<std::int64_t>() < low || value->get<std::int64_t>() > high)
+      wrong(name, *value, fmt::format("a whole number from {} to {}", low, high));
+    return value->get<std::int64_t>();
+  }
+  std::string text(const char* name) {
+    const ordered_json* value = find(name);
+    if (!value) return "";
+    if (!value->is_string()) wrong(name, *value, "a string");
+    return value->get<std::string>();
+  }
+  // Asks for something that is not there, unless it is one of these.
+  void only(const char* name, std::initializer_list<ordered_json> values, const char* why) {
+    const ordered_json* value = find(name);
+    if (!value || std::find(values.begin(), values.end(), *value) != values.end()) return;
+    throw Refused(400, fmt::format("{}: got {}: {}", name, shown(*value), why), name, "unsupported_value");
+  }
+  // What says nothing of the answer.
+  void pass_over(std::initializer_list<const char*> names) {
+    for (const char* name : names) find(name);
+  }
+  void require_all_read() const {
+    for (const auto& [name, value] : body_.items())
+      if (!read_.contains(name) && !value.is_null())
+        throw Refused(400, fmt::format("{}: no such field", escape_for_terminal(name, 60)), name, "unknown_field");
+  }
+  [[noreturn]] static void wrong(const std::string& name, const ordered_json& value, const std::string& expected) {
+    throw Refused(400, fmt::format("{}: got {}, expected {}", name, shown(value), expected), name, "invalid_value");
+  }
+
+ private:
+  static std::string shown(const ordered_json& value) {
+    return escape_for_terminal(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace), 60);
+  }
+  const ordered_json& body_;
+  std::set<std::string> read_;
+};
+
+std::vector<std::string> stops_of(Fields& fields) {
+  const ordered_json* value = fields.find("stop");
+  std::vector<std::string> stops;
+  if (!value) return stops;
+  const auto add = [&](const ordered_json& one) {
+    if (!one.is_string() || one.get_ref<const std::string&>().empty())
+      Fields::wrong("stop", *value, "a text that is not empty, or a list of such texts");
+    stops.push_back(one.get<std::string>());
+  };
+  if (!value->is_array()) return add(*value), stops;
+  for (const ordered_json& one : *value) add(one);
+  if (std::ssize(stops) > kMostStops)
+    throw Refused(400, fmt::format("stop: got {} texts, expected at most {}", stops.size(), kMostStops), "stop");
+  return stops;
+}
+
+void read_stream(Fields& fields, Request& request) {
+  request.stream = fields.flag("stream", false);
+  const ordered_json* options = fields.find("stream_options");
+  if (!options) return;
+  if (!request.stream) throw Refused(400, "stream_options: only with stream: true", "stream_options");
+  Fields inner(*options);
+  request.include_usage = inner.flag("include_usage", false);
+  inner.only("include_obfuscation", {false}, "nothing is padded here");
+  inner.require_all_read();
+}
+
+// What both kinds share; `limit` is what max_tokens was called, if anything.
+GenerateConfig read_sampling(Fields& fields, const Served& served, const GenerateConfig& defaults, Request& request) {
+  const std::string name = fields.text("model");
+  if (!name.empty() && name != served.name)
+    throw Refused(404, fmt::format("model: got {}, expected {}", hone::quoted(name), hone::quoted(served.name)),
+                  "model", "model_not_found");
+  GenerateConfig config = defaults;
+  const auto take = [](auto& value, const auto& given) {
+    if (given) value = *given;
+  };
+  take(config.temperature, fields.number("temperature", 0, 100));
+  take(config.top_p, fields.number("top_p", 0, 1));
+  take(config.min_p, fields.number("min_p", 0, 1));
+  take(config.repetition_penalty, fields.number("repetition_penalty", 1e-6, 1e6));
+  const auto top_k = fields.integer("top_k", -1, 2147483647);
+  if (top_k) config.top_k = std::max<std::int64_t>(*top_k, 0);
+  config.ignore_eos = fields.flag("ignore_eos", config.ignore_eos);
+  if (std::vector<std::string> stops = stops_of(fields); !stops.empty()) config.stop = std::move(stops);
+  const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
+  config.seed =
+      seed ? static_cast<std::uint64_t>(*seed) : std::random_device{}() + (std::uint64_t{std::random_device{}()} << 32);
+  request.n = fields.integer("n", 1, served.most_answers).value_or(1);
+  read_stream(fields, request);
+  for (const char* penalty : {"frequency_penalty", "presence_penalty"})
+    fields.only(penalty, {0, 0.0}, "there is no such penalty here; repetition_penalty is there");
+  fields.only("logit_bias", {ordered_json::object()}, "logits are not biased here");
+  fields.only("min_tokens", {0}, "an answer may always end");
+  fields.only("skip_special_tokens", {true}, "special tokens are no part of an answer's text");
+  fields.only("store", {false}, "nothing is stored here");
+  fields.pass_over({"user", "metadata", "service_tier", "safety_identifier", "prompt_cache_key"});
+  return config;
+}
+
+// limit: as it was asked for; nothing: `otherwise`, or as much as there is room for where that is below 0.
+void set_limits(GenerateConfig& config, std::optional<std::int64_t> limit, const char* param, std::int64_t otherwise,
+                const Request& request, const Served& served) {
+  std::int64_t longest = 0;
+  for (std::size_t i = 0; i < request.prompts.size(); ++i) {
+    const std::vector<std::int32_t>& prompt = request.prompts[i];
+    longest = std::max(longest, std::ssize(prompt));
+    try {
+      GenerateConfig unlimited = config;
+      unlimited.max_length.reset();
+      generate::check_prompt(*served.model, unlimited, prompt,
+                             request.prompts.size() == 1 ? "the prompt" : fmt::format("prompt {}", i));
+    } catch (const Error& error) {
+      throw Refused(400, error.what(), request.is_chat ? "messages" : "prompt");
+    }
+  }
+  const std::int64_t room = served.max_length - longest;
+  const std::int64_t wanted = limit.value_or(otherwise < 0 ? std::max<std::int64_t>(room, 1) : otherwise);
+  if (wanted > room)
+    throw Refused(400,
+                  fmt::format("the prompt has {} tokens and the answer may have {}; together they may have {}", longest,
+                              wanted, served.max_length),
+                  limit             ? param
+                  : request.is_chat ? "messages"
+                                    : "prompt",
+                  "context_length_exceeded");
+  config.max_new_tokens = wanted;
+  config.max_length.reset();
+}
+
+void check_ends(const GenerateConfig& config, const Served& served) {
+  try {
+    generate::check_ends(*served.model, *served.tokenizer, config);
+  } catch (const Error& error) {
+    throw Refused(400, error.what(), "stop");
+  }
+}
+
+bool is_ids(const ordered_json& value) {
+  return value.is_array() && !value.empty() &&
+         std::all_of(value.begin(), value.end(), [](const auto& one) { return one.is_number_integer(); });
+}
+
+std::vector<std::int32_t> ids_of(const ordered_json& value) {
+  std::vector<std::int32_t> ids;
+  for (const ordered_json& one : value) {
+    const bool fits = !one.is_number_unsigned() || one.get<std::uint64_t>() <= 2147483647;
+    ids.push_back(fits ? static_cast<std::int32_t>(std::clamp<std::int64_t>(one.get<std::int64_t>(), -1, 2147483647))
+                       : 2147483647);
+  }
+  return ids;
+}
+
+void add_prompt(const ordered_json& one, const Served& served, Request& request) {
+  if (one.is_string()) {
+    request.texts.push_back(one.get<std::string>());
+    request.prompts.push_back(prompt_ids(*served.tokenizer, request.texts.back()));
+  } else if (is_ids(one)) {
+    request.prompts.push_back(ids_of(one));
+    request.texts.push_back("");
+  } else {
+    throw Refused(400, "prompt: expected a text, a list of texts, a list of token ids, or a list of such lists",
+                  "prompt");
+  }
+}
+
+// Templates are written for texts: parts of a content are made one.
+void join_parts(ordered_json& message, std::size_t i) {
+  const auto content = message.find("content");
+  if (content == message.end() || !content->is_array()) return;
+  std::string text;
+  for (const ordered_json& part : *content) {
+    const bool is_text =
+        part.is_object() && part.value("type", "") == "text" && part.contains("text") && part["text"].is_string();
+    if (!is_text)
+      throw Refused(400, fmt::format("messages[{}].content: only parts of type text are read here", i), "messages",
+                    "unsupported_content");
+    text += (text.empty() ? "" : "\n") + part["text"].get<std::string>();
+  }
+  *content = text;
+}
+
+// The API has a call's arguments as a text of JSON, templates as what it says.
+void read_arguments(ordered_json& message) {
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end() || !calls->is_array()) return;
+  for (ordered_json& call : *calls) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+    const auto arguments = call["function"].find("arguments");
+    if (arguments == call["function"].end() || !arguments->is_string()) continue;
+    ordered_json read = ordered_json::parse(arguments->get<std::string>(), nullptr, /*allow_exceptions=*/false);
+    if (read.is_object()) *arguments = std::move(read);
+  }
+}
+
+ordered_json row_of(Fields& fields, Request& request) {
+  const ordered_json* messages = fields.find("messages");
+  if (!messages || !messages->is_array() || messages->empty())
+    throw Refused(400, "messages: expected a list of messages with at least one", "messages");
+  ordered_json row{{"messages", *messages}};
+  for (std::size_t i = 0; i < row["messages"].size(); ++i) {
+    ordered_json& message = row["messages"][i];
+    if (!message.is_object()) throw Refused(400, fmt::format("messages[{}]: expected an object", i), "messages");
+    join_parts(message, i), read_arguments(message);
+  }
+  if (row["messages"].back().value("role", "") == "assistant")
+    throw Refused(400, "messages: the last one is the assistant's; an answer is a turn of its own here", "messages");
+  if (const ordered_json* tools = fields.find("tools"); tools && !tools->empty()) {
+    const ordered_json* choice = fields.find("tool_choice");
+    if (!choice || *choice != "none") row["tools"] = *tools, request.has_tools = true;
+  }
+  for (const char* name : {"documents", "chat_template_kwargs"})
+    if (const ordered_json* value = fields.find(name)) row[name] = *value;
+  if (const ordered_json* effort = fields.find("reasoning_effort"))
+    row["chat_template_kwargs"]["reasoning_effort"] = *effort;
+  return row;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text) {
+  std::vector<std::int32_t> ids = tokenizer.encode(text).ids;
+  if (tokenizer.adds_eos && !ids.empty() && ids.back() == tokenizer.eos_id) ids.pop_back();
+  if (ids.empty() && tokenizer.bos_id) ids.push_back(*tokenizer.bos_id);
+  return ids;
+}
+
+Request read_completion(const ordered_json& body, const Served& served) {
+  Fields fields(body);
+  Request request;
+  GenerateConfig config = read_sampling(fields, served, served.defaults, request);
+  const auto limit = fields.integer("max_tokens", 0, INT32_MAX);
+  request.echo = fields.flag("echo", false);
+  request.log_probs = fields.integer("logprobs", 0, kMostLikeliest).value_or(-1);
+  fields.only("best_of", {request.n}, "all n answers are given, none is left out");
+  fields.only("suffix", {""}, "a text is continued at its end only");
+  const ordered_json* prompt = fields.find("prompt");
+  if (!prompt) throw Refused(400, "prompt: missing", "prompt");
+  fields.require_all_read();
+  if (prompt->is_array() && !is_ids(*prompt))
+    for (const ordered_json& one : *prompt) add_prompt(one, served, request);
+  else
+    add_prompt(*prompt, served, request);
+  if (request.prompts.empty()) throw Refused(400, "prompt: got an empty list", "prompt");
+  if (request.answers() > served.most_answers)
+    throw Refused(400,
+                  fmt::format("{} prompts with {} answers each: expected at most {} answers of a request",
+                              request.prompts.size(), request.n, served.most_answers),
+                  "prompt");
+  set_limits(config, limit, "max_tokens", 16, request, served);
+  for (std::size_t i = 0; i < request.prompts.size(); ++i)
+    if (request.echo && request.texts[i].empty()) request.texts[i] = served.tokenizer->decode(request.prompts[i]);
+  check_ends(config, served);
+  request.config = std::make_shared<const GenerateConfig>(std::move(config));
+  return request;
+}
+
+Request read_chat(const ordered_json& body, const Served& served) {
+  if (!served.chat_text)
+    throw Refused(400, "the model has no chat template; /v1/completions continues texts", "messages");
+  Fields fields(body);
+  Request request;
+  request.is_chat = true;
+  GenerateConfig config = read_sampling(fields, served, served.chat_defaults, request);
+  const auto limit = fields.integer("max_completion_tokens", 1, INT32_MAX),
+             older = fields.integer("max_tokens", 1, INT32_MAX);
+  if (limit && older && *limit != *older)
+    throw Refused(400, "max_tokens and max_completion_tokens contradict each other", "max_tokens");
+  const bool log_probs = fields.flag("logprobs", false);
+  const auto likeliest = fields.integer("top_logprobs", 0, kMostLikeliest);
+  if (likeliest && !log_probs) throw Refused(400, "top_logprobs: only with logprobs: true", "top_logprobs");
+  if (log_probs) request.log_probs = likeliest.value_or(0);
+  const ordered_json row = row_of(fields, request);
+  fields.only("tool_choice", {"auto", "none"}, "the model itself chooses whether it calls a tool");
+  fields.only("response_format", {{{"type", "text"}}}, "answers are not held to a form here");
+  fields.only("modalities", {{"text"}}, "answers are texts");
+  fields.only("parallel_tool_calls", {true}, "the model itself chooses how many tools it calls");
+  fields.only("add_generation_prompt", {true}, "an answer is a turn of its own here");
+  fields.only("continue_final_message", {false}, "an answer is a turn of its own here");
+  fields.require_all_read();
+  try {
+    request.prompts.push_back(served.tokenizer->encode(served.chat_text(row), /*special=*/false).ids);
+  } catch (const Error& error) {
+    throw Refused(400, error.what(), "messages");
+  }
+  set_limits(config, limit ? limit : older, limit ? "max_completion_tokens" : "max_tokens", -1, request, served);
+  check_ends(config, served);
+  request.config = std::make_shared<const GenerateConfig>(std::move(config));
+  return request;
+}
+
+}  // namespace hone::serve

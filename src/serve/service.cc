@@ -1,0 +1,305 @@
+// Two threads: the server's reads requests and puts them in a queue, the one that calls run() has the model.
+#include "serve/service.h"
+
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "generate/prompt_log_probs.h"
+#include "io/json.h"
+#include "serve/reply_json.h"
+
+namespace hone::serve {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::chrono::milliseconds kStopEvery{200};  // whether it is to stop
+
+// The same whatever of it is right.
+bool same_key(const std::string& given, const std::string& expected) {
+  unsigned different = given.size() != expected.size();
+  for (std::size_t i = 0; i < given.size(); ++i)
+    different |= static_cast<unsigned char>(given[i] ^ expected[i % expected.size()]);
+  return different == 0;
+}
+
+std::string part_text(const ReplyHead& head, ordered_json choice) {
+  return dumped(reply_of(head, ordered_json::array({std::move(choice)}), nullptr, /*is_part=*/true));
+}
+
+void refuse(const Reply& reply, const Refused& why) { reply.send(why.status, dumped(error_of(why))); }
+
+}  // namespace
+
+// One answer of a request.
+struct Service::Choice {
+  Job* job = nullptr;
+  std::size_t prompt = 0, number = 0;  // of the request's; the engine's
+  ChoiceText said = {};                // what is to be told at the end; in a stream, with the next part
+  bool begun = false, ended = false;   // a part of it was sent; all of it is there
+};
+
+struct Service::Job {
+  Reply reply;
+  Request request;
+  ReplyHead head;
+  Usage usage = {};
+  std::vector<std::unique_ptr<Choice>> choices = {};
+  std::size_t open = 0;  // choices that are not ended
+  bool in_parts() const { return request.stream; }
+  std::int64_t longest() const {
+    std::int64_t most = 0;
+    for (const auto& prompt : request.prompts) most = std::max(most, std::ssize(prompt));
+    return most + request.config->max_new_tokens;
+  }
+};
+
+Service::Service(Served served, ServiceOptions options)
+    : served_(std::move(served)), options_(std::move(options)), started_(static_cast<std::int64_t>(wall_seconds())) {
+  reset_engine();
+}
+Service::~Service() = default;
+
+void Service::reset_engine() {
+  engine_ = std::make_unique<generate::Engine>(*served_.model->causal_lm(), *served_.tokenizer, options_.adapter,
+                                               options_.rows);
+}
+
+void Service::handle(HttpRequest request, const Reply& reply) try {
+  const bool is_completion = request.path == "/v1/completions", is_chat = request.path == "/v1/chat/completions";
+  const bool is_models = request.path == "/v1/models" || request.path == "/v1/models/" + served_.name;
+  const bool is_health = request.path == "/health";
+  if (!is_completion && !is_chat && !is_models && !is_health)
+    throw Refused(404, fmt::format("no such path: {}", request.path));
+  const char* method = is_completion || is_chat ? "POST" : "GET";
+  if (request.method != method && !(request.method == "HEAD" && is_health))
+    throw Refused(405, fmt::format("{}: got {}, expected {}", request.path, request.method, method));
+  if (is_health) return reply.send(200, R"({"status": "ok"})");
+  if (!options_.api_key.empty() && !same_key(request.authorization, "Bearer " + options_.api_key))
+    throw Refused(401, "the header Authorization does not have the key that this server was given", "",
+                  "invalid_api_key");
+  if (!is_models) return accept(request, reply, is_chat);
+  const ordered_json models = models_of(served_, started_);
+  reply.send(200, dumped(request.path == "/v1/models" ? models : models["data"][0]));
+} catch (const Refused& why) {
+  refuse(reply, why);
+}
+
+// The answers of a request are made side by side: those that could never have room are refused at once.
+void Service::accept(const HttpRequest& request, const Reply& reply, bool is_chat) {
+  ordered_json body;
+  try {
+    body = io::parse_ordered_json(request.body, "body");
+  } catch (const Error& error) {
+    throw Refused(400, error.what());
+  }
+  auto job = std::make_shared<Job>(Job{reply, is_chat ? read_chat(body, served_) : read_completion(body, served_), {}});
+  if (!fits(*job, 0, 0))
+    throw Refused(400,
+                  fmt::format("{} answers of up to {} tokens need more memory than the server may take for keys "
+                              "and values",
+                              job->request.answers(), job->longest()),
+                  is_chat ? "messages" : "prompt");
+  const std::lock_guard lock(mutex_);
+  if (stopping_) throw Refused(503, "the server is about to end");
+  if (std::ssize(waiting_) >= options_.queue)
+    throw Refused(503, fmt::format("{} requests wait already; try again later", waiting_.size()), "", "overloaded");
+  job->head = {fmt::format("{:x}-{}", started_, ++jobs_), served_.name, static_cast<std::int64_t>(wall_seconds()),
+               is_chat};
+  waiting_.push_back(std::move(job));
+  more_.notify_one();
+}
+
+bool Service::fits(const Job& job, std::int64_t rows, std::int64_t longest) const {
+  const std::int64_t all = rows + job.request.answers();
+  if (all > options_.rows) return false;
+  return options_.most_cache_bytes == 0 ||
+         options_.cache_bytes(all, std::max(longest, job.longest())) <= options_.most_cache_bytes;
+}
+
+// In the order in which they came: the first one that does not fit holds up the others, so that it has its turn.
+std::vector<std::shared_ptr<Service::Job>> Service::jobs_that_fit() {
+  std::int64_t rows = engine_->rows(), longest = 0;
+  for (const auto& [number, choice] : running_) longest = std::max(longest, choice->job->longest());
+  std::vector<std::shared_ptr<Job>> jobs;
+  const std::lock_guard lock(mutex_);
+  while (!waiting_.empty()) {
+    const std::shared_ptr<Job> job = waiting_.front();
+    if (!job->reply.is_gone()) {
+      if (!fits(*job, rows, longest)) break;
+      rows += job->request.answers(), longest = std::max(longest, job->longest());
+      jobs.push_back(job);
+    }
+    waiting_.pop_front();
+  }
+  return jobs;
+}
+
+// Their prompts are read in one pass; what is asked of the prompts themselves takes another.
+void Service::begin(const std::vector<std::shared_ptr<Job>>& jobs) {
+  for (const std::shared_ptr<Job>& job : jobs) {
+    begun_[job.get()] = job;
+    if (job->in_parts()) job->reply.begin_events();
+  }
+  std::vector<generate::Asked> asked;
+  for (const std::shared_ptr<Job>& job : jobs) {
+    const Request& request = job->request;
+    std::vector<std::vector<generate::TokenLogProbs>> of_prompts;
+    if (request.echo && request.log_probs >= 0)
+      of_prompts = generate::prompt_log_probs(*served_.model->causal_lm(), options_.adapter,
+                                              {request.prompts.begin(), request.prompts.end()}, request.log_probs);
+    for (std::int64_t i = 0; i < request.answers(); ++i) {
+      auto choice = std::make_unique<Choice>();
+      choice->job = job.get(), choice->said.index = i;
+      choice->prompt = static_cast<std::size_t>(i / request.n);
+      choice->said.has_tool_calls = request.has_tools && served_.finds_tool_calls;
+      const std::vector<std::int32_t>& prompt = request.prompts[choice->prompt];
+      if (request.echo) choice->said.text = request.texts[choice->prompt];
+      for (std::size_t t = 0; !of_prompts.empty() && t < prompt.size(); ++t)
+        choice->said.tokens.push_back(t == 0 ? ToldToken{prompt[t]}
+                                             : ToldToken{prompt[t], true, of_prompts[choice->prompt][t - 1]});
+      choice->number = next_++;
+      if (request.config->max_new_tokens > 0) {
+        asked.push_back(
+            {choice->number, prompt, request.config, Random(request.config->seed, fmt::format("generate/{}", i)),
+             generate::answer_limit(*served_.model, *request.config, std::ssize(prompt)), request.log_probs});
+        running_[choice->number] = choice.get();
+      }
+      job->choices.push_back(std::move(choice));
+    }
+    for (const auto& prompt : request.prompts) job->usage.prompt_tokens += std::ssize(prompt);
+    job->open = job->choices.size();
+    if (request.config->max_new_tokens == 0)
+      for (const auto& choice : job->choices) end(*choice, "length");
+  }
+  engine_->add(asked);
+}
+
+void Service::told(std::size_t number, std::int32_t id, const std::string& text,
+                   const generate::TokenLogProbs* log_probs) {
+  Choice& choice = *running_.at(number);
+  Job& job = *choice.job;
+  ++job.usage.completion_tokens;
+  choice.said.text += text;
+  if (log_probs) choice.said.tokens.push_back({id, true, *log_probs});
+  // Whether a text is a call of a tool is known at its end.
+  const bool waits = choice.said.has_tool_calls || (choice.said.text.empty() && choice.said.tokens.empty());
+  if (job.in_parts() && !waits) send_part(choice);
+}
+
+// What is to be told of it since the last part.
+void Service::send_part(Choice& choice) {
+  Job& job = *choice.job;
+  if (job.head.is_chat && !choice.begun) {
+    ChoiceText opening;
+    opening.index = choice.said.index;
+    job.reply.event(part_text(job.head, part_of(opening, *served_.tokenizer, job.head, true)));
+  }
+  choice.begun = true;
+  job.reply.event(part_text(job.head, part_of(choice.said, *served_.tokenizer, job.head, false)));
+  for (const ToldToken& one : choice.said.tokens)
+    choice.said.text_offset += token_text(*served_.tokenizer, one.id).size();
+  choice.said.text.clear(), choice.said.tokens.clear();
+}
+
+void Service::finished(std::size_t number, const Generated& answer) {
+  Choice& choice = *running_.at(number);
+  running_.erase(number);
+  end(choice, answer.reason == FinishReason::length ? "length" : "stop");
+}
+
+void Service::end(Choice& choice, const std::string& reason) {
+  Job& job = *choice.job;
+  choice.said.finish_reason = reason;
+  if (job.in_parts()) send_part(choice);
+  choice.ended = true;
+  if (--job.open == 0) end(job);
+}
+
+void Service::end(Job& job) {
+  if (!job.in_parts()) {
+    ordered_json choices = ordered_json::array();
+    for (const auto& choice : job.choices) choices.push_back(json_of(choice->said, *served_.tokenizer, job.head));
+    job.reply.send(200, dumped(reply_of(job.head, std::move(choices), &job.usage, false)));
+  } else {
+    if (job.request.include_usage) job.reply.event(dumped(reply_of(job.head, ordered_json::array(), &job.usage, true)));
+    job.reply.event("[DONE]");
+    job.reply.end();
+  }
+  ended_.push_back(&job);
+}
+
+void Service::leave_those_that_are_gone() {
+  for (auto it = running_.begin(); it != running_.end();) {
+    Choice& choice = *it->second;
+    if (!choice.job->reply.is_gone()) {
+      ++it;
+      continue;
+    }
+    engine_->leave(it->first);
+    it = running_.erase(it);
+    if (--choice.job->open == 0) ended_.push_back(choice.job);
+  }
+}
+
+// The model's state after an error is nobody's.
+void Service::fail_running(const std::string& why) {
+  log::warning("{} running requests ended by an error: {}", begun_.size(), why);
+  for (const auto& [job, owned] : begun_) {
+    if (job->in_parts()) {
+      job->reply.event(dumped(error_of(Refused(500, why))));
+      job->reply.end();
+    } else {
+      refuse(job->reply, Refused(500, why));
+    }
+  }
+  begun_.clear(), running_.clear(), ended_.clear();
+  reset_engine();
+}
+
+void Service::take_new() {
+  const std::vector<std::shared_ptr<Job>> jobs = jobs_that_fit();
+  if (!jobs.empty()) begin(jobs);
+}
+
+void Service::step() {
+  leave_those_that_are_gone();
+  if (engine_->rows() > 0)
+    engine_->step([this](std::size_t number, std::int32_t id, const std::string& text,
+                         const generate::TokenLogProbs* log_probs) { told(number, id, text, log_probs); },
+                  [this](std::size_t number, const Generated& answer) { finished(number, answer); });
+  for (Job* job : std::exchange(ended_, {})) begun_.erase(job);
+}
+
+void Service::run(const std::function<bool()>& stop) {
+  const at::NoGradGuard no_grad;
+  for (;;) {
+    const bool is_stopping = stop();
+    if (is_stopping) refuse_waiting();
+    if (is_stopping && begun_.empty()) return;
+    try {
+      take_new();
+      step();
+    } catch (const std::exception& error) {
+      fail_running(error.what());
+    }
+    std::unique_lock lock(mutex_);
+    if (begun_.empty() && waiting_.empty()) more_.wait_for(lock, kStopEvery, [&] { return !waiting_.empty(); });
+  }
+}
+
+void Service::refuse_waiting() {
+  const std::lock_guard lock(mutex_);
+  stopping_ = true;
+  for (const std::shared_ptr<Job>& job : waiting_) refuse(job->reply, Refused(503, "the server is about to end"));
+  waiting_.clear();
+}
+
+}  // namespace hone::serve

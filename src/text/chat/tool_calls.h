@@ -1,0 +1,28 @@
+// Calls of tools in what a model has written.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "text/chat/chat_template.h"
+
+namespace hone::text {
+
+// Whether models with this template write their calls as find_tool_calls() reads them: it says <tool_call>, as those of
+// Hermes and Qwen, and nothing of <function=, which begins calls of another form.
+bool writes_tool_calls(const ChatTemplate& chat_template);
+
+// An answer's text without its calls and the white space around them, and these as messages have them.
+struct ToolCalls {
+  std::string content;
+  nlohmann::ordered_json calls =
+      nlohmann::ordered_json::array();  // {"type": "function", "function": {name, arguments}}
+  std::int64_t unreadable = 0;          // between the marks of a call, but none; they stay in the content
+};
+// <tool_call>{"name": ..., "arguments": {...}}</tool_call>; the last one may lack its end, where a stop text has cut
+// it.
+ToolCalls find_tool_calls(std::string_view text);
+
+}  // namespace hone::text

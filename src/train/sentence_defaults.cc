@@ -1,0 +1,48 @@
+// What a folder of sentence-transformers says of how its model embeds.
+#include "train/sentence_defaults.h"
+
+#include <filesystem>
+#include <optional>
+
+#include "hone/config_read.h"
+#include "hone/hub.h"
+#include "hub/sentence_files.h"
+
+namespace hone::training {
+namespace {
+
+constexpr const char* kObjective = "embedding";
+
+std::optional<hub::SentenceFolder> sentence_folder_of(const std::string& where) {
+  ModelPlace place;
+  try {
+    place = find_model(where);
+  } catch (const Error&) {
+    return std::nullopt;  // told when the model is loaded
+  }
+  if (!place.adapter.empty())
+    if (auto found = hub::read_sentence_folder(place.adapter)) return found;
+  return hub::read_sentence_folder(place.folder);
+}
+
+}  // namespace
+
+void take_sentence_defaults(Recipe& recipe) {
+  if (recipe.objective.type != kObjective || recipe.model.path.empty()) return;
+  const std::optional<hub::SentenceFolder> folder = sentence_folder_of(recipe.model.path);
+  if (!folder) return;
+  config::Node node = config::Values<config::Choice<Objective>>::write(recipe.objective);
+  const auto take = [&](const char* key, config::Node value) {
+    const config::Node* given = node.find(key);
+    if (!given || given->is_null()) node.at_or_add(key) = std::move(value);
+  };
+  take("pooling", config::Values<nn::Pooling>::write(folder->pooling));
+  take("normalize", config::Values<bool>::write(folder->normalize));
+  take("query_prompt", config::Values<std::string>::write(folder->prompt({"query"})));
+  take("document_prompt", config::Values<std::string>::write(folder->prompt({"document", "passage"})));
+  Problems problems;
+  config::Values<config::Choice<Objective>>::read(node, recipe.objective, {problems, "objective"});
+  problems.raise();
+}
+
+}  // namespace hone::training

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# hone serve: what it says, an answer by its socket beside hone generate's, a stop that finishes what is begun.
+set -euo pipefail
+fail() { printf 'FAILED: %s\n' "$*" >&2; cat out log >&2 2>/dev/null || true; exit 1; }
+work=$(mktemp -d)
+trap 'kill -9 "${child:-0}" 2>/dev/null || true; rm -rf "$work"' EXIT
+cd "$work"
+hone init m --model.type=llama --model.hidden_size=32 --model.intermediate_size=48 --model.num_hidden_layers=2 \
+  --model.num_attention_heads=2 --model.max_position_embeddings=3000 --tokenizer bytes >/dev/null
+for i in $(seq 12); do echo "{\"text\": \"abcd $i\"}"; done >t.jsonl
+
+start() {
+  hone serve m --port 0 "$@" >out 2>log &
+  child=$!
+  for _ in $(seq 300); do
+    if grep -q 'http:' out; then break; fi
+    kill -0 $child 2>/dev/null || fail "it ended"
+    sleep 0.05
+  done
+  port=$(sed -n 's|.*http://[a-z0-9.]*:\([0-9]*\)[/"].*|\1|p' out)
+  [ -n "$port" ] || fail "no port"
+}
+# ask METHOD PATH BODY: the answer's body
+ask() {
+  exec 3<>"/dev/tcp/127.0.0.1/$port"
+  printf '%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %d\r\n\r\n%s' \
+    "$1" "$2" "${key:-}" ${#3} "$3" >&3
+  cat <&3
+  exec 3<&-
+}
+
+start
+grep -q "^m at http://127.0.0.1:$port/v1 (no chat template: /v1/completions only): 16 answers at a time, of up to 3000" \
+  out || fail "first line"
+written() { hone generate m "$@" --json | sed 's/.*"text":\("[^,]*"\),"ids.*/\1/'; }
+expected=$(written --prompt 'ab' --max-new-tokens 12 --temperature 0.9 --seed 4)
+got=$(ask POST /v1/completions '{"prompt": "ab", "max_tokens": 12, "temperature": 0.9, "seed": 4}')
+grep -qF "\"text\":$expected" <<<"$got" || fail "got $got, expected $expected"
+ask POST /v1/chat/completions '{"messages": []}' | grep -q 'no chat template' || fail "a chat without a template"
+ask GET /v1/models '' | grep -q '"id":"m"' || fail "models"
+
+stop() {
+  kill -TERM $child
+  wait $child || fail "exit $?"
+}
+stop
+
+# Each flag does what it says.
+template='{% for m in messages %}{{ m.content }}{% endfor %}{{ mark }}'
+hone train --adapter lora --model.path=m --data.train="$PWD/t.jsonl" --run.folder=lora --trainer.steps=2 \
+  --data.packing=none --data.eval.held_out=0 --trainer.eval_every=0 --optimizer.learning_rate=0.5 --quiet \
+  >/dev/null 2>&1 || fail "no adapter"
+start --name other --max-length 100 --batch-size 3 --chat-template "$template" --chat-template-kwargs '{"mark": "cd"}' \
+  --allow-origin http://a --adapter lora
+grep -q "^other at .*/v1: 3 answers at a time, of up to 100 tokens" out || fail "$(cat out)"
+exec 3<>"/dev/tcp/127.0.0.1/$port"
+printf 'GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&3
+cat <&3 | grep -q 'Access-Control-Allow-Origin: http://a' || fail "no origin"
+exec 3<&-
+text_of() { sed 's/.*"\(text\|content\)":\("[^,]*"\)[,}].*/\2/'; }
+says='{"messages": [{"role": "user", "content": "ab"}], "max_tokens": 9, "ignore_eos": true'
+chat=$(ask POST /v1/chat/completions "$says}" | tail -1)
+grep -q '"prompt_tokens":4' <<<"$chat" || fail "the template's variable is not in $chat"
+own=$(ask POST /v1/chat/completions "$says, \"chat_template_kwargs\": {\"mark\": \"\"}}")
+grep -q '"prompt_tokens":2' <<<"$own" || fail "a request's own variable is not in $own"
+ask POST /v1/completions '{"prompt": "a", "n": 4}' | grep -q 'expected a whole number from 1 to 3' || fail "n"
+adapted=$(written --adapter lora --prompt abcd --max-new-tokens 9 --ignore-eos)
+[ "$(text_of <<<"$chat")" = "$adapted" ] || fail "with the adapter got $chat, expected $adapted"
+stop
+for wrong in --device --tokenizer --adapter; do
+  if hone serve m --port 0 $wrong nowhere >/dev/null 2>err; then fail "$wrong nowhere"; fi
+done
+for one in '--precision bf16' '--quantization nf4 --no-quantization.double-quant' \
+  '--quantization int8 --quantization.skip q_proj' '--queue 1' '--host localhost' '--quiet'; do
+  start $one
+  ask POST /v1/completions '{"prompt": "ab", "max_tokens": 2}' | grep -q '"completion_tokens":2' || fail "$one"
+  stop
+done
+
+start --json
+grep -qF "{\"url\":\"http://127.0.0.1:$port\",\"model\":\"m\",\"batch_size\":16,\"max_length\":3000,\"chat\":false}" \
+  out || fail "$(cat out)"
+stop
+
+# A stop finishes what is begun.
+start
+exec 4<>"/dev/tcp/127.0.0.1/$port"
+body='{"prompt": "ab", "max_tokens": 1500, "ignore_eos": true, "stream": true}'
+printf 'POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s' \
+  ${#body} "$body" >&4
+read -r -n 40 _ <&4
+kill -TERM $child
+cat <&4 >rest
+grep -q 'data: \[DONE\]' rest || fail "the answer was cut off"
+status=0; wait $child || status=$?
+[ $status = 0 ] || fail "exit $status after SIGTERM"
+grep -q 'finishing the answers' log || fail "it does not say that it ends"
+
+# A key of the environment; a port that is taken.
+export HONE_API_KEY=secret
+start
+ask GET /v1/models '' | grep -q '"code":"invalid_api_key"' || fail "no key was asked for"
+key=$'Authorization: Bearer secret\r\n'
+ask GET /v1/models '' | grep -q '"id":"m"' || fail "with its key"
+status=0; hone serve m --port "$port" 2>err || status=$?
+[ $status = 2 ] || fail "exit $status of a port that is taken"
+grep -q "^error: cannot listen at 127.0.0.1, port $port: Address already in use" err || fail "$(cat err)"
+kill -INT $child
+status=0; wait $child || status=$?
+[ $status = 0 ] || fail "exit $status after SIGINT"

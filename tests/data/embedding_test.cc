@@ -1,0 +1,127 @@
+// Texts to embed: forms of records, which documents they become, and what is refused.
+#include <fmt/format.h>
+
+#include "support.h"
+
+namespace hone::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class TextsToEmbed : public ::testing::Test {
+ protected:
+  static Dataset::Options options(std::int64_t max_length = 64) {
+    Dataset::Options made;
+    made.records = RecordKind::embedding;
+    made.packing = Packing::none;
+    made.max_length = max_length;
+    return made;
+  }
+  std::shared_ptr<const Dataset> make(const std::string& content, const Dataset::Options& how = options(),
+                                      const std::map<std::string, std::string>& columns = {},
+                                      const std::string& name = "a.jsonl") {
+    std::vector<DataFile> all = files({folder_.write(name, content)});
+    all[0].columns = columns;
+    return Dataset::make(all, *tokenizer_, how);
+  }
+  // "query: ab | chosen: c" of a row.
+  std::string row(const Dataset& data, std::int64_t number = 0) const {
+    std::string text;
+    for (const HostDoc& doc : data.row(number)) {
+      const std::vector<std::int32_t> ids(doc.ids.begin(), doc.ids.end());
+      const char* role = doc.role == Role::query ? "query" : doc.role == Role::chosen ? "chosen" : "rejected";
+      text += fmt::format("{}{}: {}", text.empty() ? "" : " | ", role, tokenizer_->decode(ids, true));
+    }
+    return text;
+  }
+  std::string refused(const std::string& line) {
+    return error_of(ErrorKind::data, [&] { make(line + "\n"); });
+  }
+  TempFolder folder_;
+  std::shared_ptr<const Tokenizer> tokenizer_ = load_tokenizer("bytes");
+};
+
+TEST_F(TextsToEmbed, AreDocumentsOfOneRow) {
+  EXPECT_EQ(row(*make(R"({"query": "ab", "positive": "c"})")), "query: ab | chosen: c");
+  EXPECT_EQ(row(*make(R"({"anchor": "ab", "positive": "c", "negative": "d"})")), "query: ab | chosen: c | rejected: d");
+  const auto many = make(R"({"query": "ab", "positive": "c", "negatives": ["d", "ef"]})"
+                         "\n"
+                         R"({"query": "g", "positive": "h", "negatives": []})");
+  EXPECT_EQ(row(*many), "query: ab | chosen: c | rejected: d | rejected: ef");
+  EXPECT_EQ(row(*many, 1), "query: g | chosen: h");
+  const HostBatch batch = many->batch({0, 1}, 0);
+  EXPECT_EQ(batch.docs.size(), 6u);
+  EXPECT_EQ(batch.supervised, 0);
+  EXPECT_EQ(batch.docs[3].group, 0);
+  EXPECT_EQ(batch.docs[4].group, 1);
+  EXPECT_FALSE(batch.extra.contains("score"));
+}
+
+TEST_F(TextsToEmbed, MayHaveAScore) {
+  const auto data = make(R"({"sentence1": "ab", "sentence2": "c", "score": 0.25})"
+                         "\n"
+                         R"({"query": "a", "positive": "c", "score": "-1.5"})");
+  EXPECT_THAT(data->batch({0, 1}, 0).extra.at("score").numbers, ElementsAre(0.25, 1, 0.25, 1, -1.5, 1, -1.5, 1));
+}
+
+TEST_F(TextsToEmbed, StandBehindTheirPrompts) {
+  Dataset::Options how = options();
+  how.query_prompt = "q:", how.document_prompt = "d:";
+  EXPECT_EQ(row(*make(R"({"query": "ab", "positive": "c", "negative": "e"})", how)),
+            "query: q:ab | chosen: d:c | rejected: d:e");
+}
+
+TEST_F(TextsToEmbed, AreReadByOtherNamesAndFromTables) {
+  EXPECT_EQ(
+      row(*make(R"({"question": "ab", "passage": "c"})", options(), {{"query", "question"}, {"positive", "passage"}})),
+      "query: ab | chosen: c");
+  const auto table = make("query,positive,score\nab,c,0.5\n", options(), {}, "a.csv");
+  EXPECT_EQ(row(*table), "query: ab | chosen: c");
+  EXPECT_THAT(table->batch({0}, 0).extra.at("score").numbers, ElementsAre(0.5, 1, 0.5, 1));
+}
+
+TEST_F(TextsToEmbed, LoseTheirEndsWhereTheyAreTooLong) {
+  const std::string line = R"({"query": "abcdefgh", "positive": "c"})";
+  const auto bos_and_three = [&](Overlong overlong) {
+    Dataset::Options how = options(4);
+    how.overlong = overlong;
+    return make(line + "\n" + R"({"query": "a", "positive": "b"})", how);
+  };
+  const auto data = bos_and_three(Overlong::split);
+  EXPECT_EQ(data->rows(), 2);
+  EXPECT_EQ(data->report().cut, 1);
+  for (const HostDoc& doc : data->row(0)) EXPECT_LE(doc.ids.size(), 4u);
+  const auto dropped = bos_and_three(Overlong::drop);
+  EXPECT_EQ(dropped->rows(), 1);
+  EXPECT_EQ(dropped->report().dropped, 1);
+  EXPECT_THAT(error_of(ErrorKind::data, [&] { bos_and_three(Overlong::error); }), HasSubstr("expected at most"));
+}
+
+TEST_F(TextsToEmbed, AreTheSameFromTheCache) {
+  Dataset::Options how = options();
+  how.cache_folder = folder_.file("cache");
+  const std::string lines = R"({"query": "ab", "positive": "c", "score": 0.1})";
+  const auto first = make(lines, how), again = make(lines, how);
+  EXPECT_EQ(row(*first), row(*again));
+  EXPECT_EQ(first->batch({0}, 0).extra.at("score").numbers, again->batch({0}, 0).extra.at("score").numbers);
+  how.query_prompt = "other ";
+  EXPECT_EQ(row(*make(lines, how)), "query: other ab | chosen: c");
+}
+
+TEST_F(TextsToEmbed, WhatIsNoneIsRefused) {
+  EXPECT_THAT(refused(R"({"query": "a"})"), HasSubstr("no field \"positive\""));
+  EXPECT_THAT(refused(R"({"question": "a", "answer": "b"})"),
+              HasSubstr("columns: {query: question, positive: answer}"));
+  EXPECT_THAT(refused(R"({"query": "a", "anchor": "b", "positive": "c"})"), HasSubstr("both \"query\" and \"anchor\""));
+  EXPECT_THAT(refused(R"({"query": " ", "positive": "c"})"), HasSubstr("field \"query\": got an empty text"));
+  EXPECT_THAT(refused(R"({"query": "a", "positive": "c", "negatives": ["d", 2]})"), HasSubstr("a number in the list"));
+  EXPECT_THAT(refused(R"({"query": "a", "positive": "c", "score": "high"})"),
+              HasSubstr("field \"score\": got \"high\", expected a number"));
+  EXPECT_THAT(refused(R"({"query": "a", "positive": "c", "negative": "d", "score": 1})"),
+              HasSubstr("a score is of two texts"));
+  EXPECT_THAT(refused(R"({"query": "a", "positive": "c", "label": 1})"), HasSubstr("field \"label\" is for"));
+}
+
+}  // namespace
+}  // namespace hone::test

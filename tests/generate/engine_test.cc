@@ -1,0 +1,120 @@
+// Answers that join others while these are being written: each is what it is alone.
+#include "generate/engine.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "generate/prompt_log_probs.h"
+#include "hone/hub.h"
+
+namespace hone::generate {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+struct Wish {
+  Ids prompt;
+  double temperature;
+  std::int64_t most, at;  // its tokens; after how many steps it comes
+};
+
+// `leaves`: this one goes in its third step.
+std::map<std::size_t, Ids> answered(const Model& model, const std::vector<Wish>& wishes, std::size_t leaves = 99) {
+  const at::NoGradGuard no_grad;
+  const auto tokenizer = load_tokenizer("bytes");
+  Engine engine(*model.causal_lm(), *tokenizer, "", 4);
+  std::map<std::size_t, Ids> found;
+  std::map<std::size_t, std::int64_t> told;
+  std::size_t next = 0;
+  for (std::int64_t step = 0; next < wishes.size() || engine.rows() > 0; ++step) {
+    std::vector<Asked> asked;
+    for (; next < wishes.size() && wishes[next].at <= step; ++next) {
+      auto config = std::make_shared<GenerateConfig>();
+      config->temperature = wishes[next].temperature, config->ignore_eos = true;
+      asked.push_back({next, wishes[next].prompt, config, Random(next, "generate"), wishes[next].most});
+    }
+    engine.add(asked);
+    if (engine.rows() == 0) continue;
+    engine.step([&](std::size_t number, std::int32_t, const std::string&, const TokenLogProbs*) { ++told[number]; },
+                [&](std::size_t number, const Generated& answer) { found[number] = answer.ids; });
+    if (told.contains(leaves) && told[leaves] == 3) engine.leave(leaves), told.erase(leaves);
+  }
+  return found;
+}
+
+class Engines : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<Model> model =
+      load_model(std::string(HONE_SOURCE_DIR "/tests/golden/") + GetParam(), Precision::fp32);
+};
+
+TEST_P(Engines, GiveWhatEachAnswerIsAlone) {
+  const std::vector<Wish> wishes = {{{5, 9, 33}, 0, 30, 0}, {{1, 17, 42, 8}, 0.9, 12, 0},
+                                    {{60, 3, 3}, 0, 9, 4},  {{2, 3, 4, 5, 6}, 0.7, 20, 4},
+                                    {{7}, 0, 25, 13},       {{7, 8}, 0.5, 3, 60}};
+  const auto together = answered(*model, wishes);
+  ASSERT_EQ(together.size(), wishes.size());
+  for (std::size_t i = 0; i < wishes.size(); ++i) EXPECT_EQ(std::ssize(together.at(i)), wishes[i].most) << i;
+  std::vector<Wish> apart = wishes;
+  for (std::size_t j = 0; j < apart.size(); ++j) apart[j].at = 100 * static_cast<std::int64_t>(j);
+  EXPECT_EQ(together, answered(*model, apart));
+}
+
+TEST_P(Engines, GoOnWhereOneLeaves) {
+  const std::vector<Wish> wishes = {{{5, 9, 33}, 0, 20, 0}, {{1, 17}, 0.9, 20, 0}, {{60, 3}, 0.8, 20, 2}};
+  auto all = answered(*model, wishes), without = answered(*model, wishes, 1);
+  EXPECT_FALSE(without.contains(1));
+  all.erase(1);
+  EXPECT_EQ(all, without);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Engines,
+                         ::testing::Values("models/llama", "models/mistral-sliding", "decoders/xlstm",
+                                           "decoders/qwen3_next", "decoders/deepseek_v3", "decoders/gemma4",
+                                           "decoders/lfm2", "gpt2/gpt2"));
+
+TEST(EngineLogProbs, AreTheModels) {
+  const at::NoGradGuard no_grad;
+  const auto model = load_model(HONE_SOURCE_DIR "/tests/golden/models/llama", Precision::fp32);
+  const auto tokenizer = load_tokenizer("bytes");
+  Engine engine(*model->causal_lm(), *tokenizer, "", 2);
+  auto config = std::make_shared<GenerateConfig>();
+  config->temperature = 0.7, config->repetition_penalty = 1.3, config->ignore_eos = true;
+  const Ids prompt{1, 17, 42, 8};
+  Ids ids = prompt;
+  std::vector<TokenLogProbs> told;
+  engine.add({{0, prompt, config, Random(3, "generate"), 6, 3}});
+  while (engine.rows() > 0)
+    engine.step(
+        [&](std::size_t, std::int32_t id, const std::string&, const TokenLogProbs* log_probs) {
+          ASSERT_TRUE(log_probs);
+          ids.push_back(id), told.push_back(*log_probs);
+        },
+        [](std::size_t, const Generated&) {});
+  const auto of_all = prompt_log_probs(*model->causal_lm(), "", {ids}, 3)[0];
+  ASSERT_EQ(of_all.size() + 1, ids.size());
+  Batch batch;
+  batch.ids_BT = at::tensor(std::vector<std::int64_t>(ids.begin(), ids.end())).view({1, -1});
+  Doc doc;
+  doc.end = static_cast<std::int32_t>(ids.size());
+  batch.docs = {doc};
+  const at::Tensor expected = model->causal_lm()->logits(batch)[0].to(at::kDouble).log_softmax(-1);
+  for (std::size_t t = 1; t < ids.size(); ++t) {
+    const at::Tensor row = expected[static_cast<std::int64_t>(t) - 1];
+    const auto [values, places] = row.topk(3);
+    EXPECT_NEAR(of_all[t - 1].chosen, row[ids[t]].item<double>(), 1e-5) << t;
+    for (std::int64_t k = 0; k < 3; ++k) {
+      EXPECT_EQ(of_all[t - 1].likeliest[k].first, places[k].item<std::int64_t>());
+      EXPECT_NEAR(of_all[t - 1].likeliest[k].second, values[k].item<double>(), 1e-5);
+    }
+    if (t < prompt.size()) continue;
+    EXPECT_NEAR(told[t - prompt.size()].chosen, of_all[t - 1].chosen, 1e-5) << t;
+    EXPECT_EQ(told[t - prompt.size()].likeliest.size(), 3u);
+  }
+}
+
+}  // namespace
+}  // namespace hone::generate

@@ -1,0 +1,154 @@
+// Models with a head for tokens against transformers: hidden states, logits, loss, every gradient, ten AdamW steps.
+#include <gtest/gtest.h>
+
+#include "harness/errors.h"
+#include "models/classifier_golden.h"
+
+namespace hone::test {
+namespace {
+
+// Labels are of the tokens that they stand at.
+Batch token_batch_of(const std::map<std::string, Tensor>& golden) {
+  Batch batch =
+      make_batch(golden.at("input_ids"), at::full_like(golden.at("input_ids"), -100), golden.at("attention_mask"));
+  batch.labels_BT = golden.at("labels");
+  batch.weight_BT = batch.labels_BT.ne(-100).to(at::kFloat);
+  batch.supervised = batch.weight_BT.sum().item<std::int64_t>();
+  return batch;
+}
+
+Tensor token_loss(const Model& model, const Batch& batch, Pass& pass) {
+  const auto& known = registries().objectives;
+  const auto objective = known.make({"token_classification", known.options("token_classification")});
+  objective->check(model);
+  const LossTerms terms = objective->loss(model, model.forward(batch, pass), batch, pass);
+  return terms.terms.at(0).sum / objective->sums(batch).at(terms.terms[0].per);
+}
+
+class TokenLabelsGolden : public testing::TestWithParam<GoldenParam> {
+ protected:
+  ops::LevelScope scope_{GetParam().level()};
+  std::map<std::string, Tensor> golden_ = read_all(kClassifiers / GetParam().name / "golden.safetensors");
+  std::unique_ptr<Model> model_ = load_classifier(GetParam().name);
+  Batch batch_ = token_batch_of(golden_);
+  Tensor seen_BT1_ = golden_.at("attention_mask").unsqueeze(-1);
+};
+
+TEST_P(TokenLabelsGolden, HiddenStatesLogitsAndLoss) {
+  const at::NoGradGuard no_graph;
+  Pass pass(batch_);
+  const Output output = model_->forward(batch_, pass);
+  expect_close(output.hidden_BTD * seen_BT1_, golden_["hidden"], 1e-5 * std::max(1.0, largest(golden_["hidden"])),
+               "hidden");
+  const Tensor logits = require_token_classifier(*model_, "test").logits(output, pass) * seen_BT1_;
+  expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), "logits");
+  const double expected = golden_["loss"].item<double>();
+  EXPECT_NEAR(token_loss(*model_, batch_, pass).item<double>(), expected, 1e-6 * std::max(1.0, expected));
+}
+
+TEST_P(TokenLabelsGolden, EveryGradient) {
+  Pass pass(batch_);
+  token_loss(*model_, batch_, pass).backward();
+  expect_golden_gradients(*model_, golden_, floor_of_classifiers);
+}
+
+TEST_P(TokenLabelsGolden, TenSteps) {
+  expect_ten_golden_steps(
+      *model_, batch_, golden_["ten_losses"], [&](Pass& pass) { return token_loss(*model_, batch_, pass); },
+      /*training=*/false);
+}
+
+// Documents that share a row have the logits that they have alone.
+TEST_P(TokenLabelsGolden, PackedAsPadded) {
+  const at::NoGradGuard no_graph;
+  Batch packed;
+  std::vector<Tensor> ids, positions, expected;
+  std::int32_t begin = 0;
+  for (const Doc& doc : batch_.docs) {
+    const std::int32_t length = doc.end - doc.begin;
+    ids.push_back(batch_.ids_BT[doc.row].slice(0, doc.begin, doc.end));
+    positions.push_back(at::arange(length));
+    expected.push_back(golden_["logits"][doc.row].slice(0, doc.begin, doc.end));
+    packed.docs.push_back({.row = 0, .begin = begin, .end = begin + length});
+    begin += length;
+  }
+  packed.ids_BT = at::cat(ids).unsqueeze(0), packed.positions_BT = at::cat(positions).unsqueeze(0);
+  Pass pass(packed);
+  expect_close(model_->classifier()->logits(model_->forward(packed, pass), pass)[0], at::cat(expected),
+               1e-5 * std::max(1.0, largest(golden_["logits"])), "packed");
+}
+
+TEST_P(TokenLabelsGolden, ConfigComesBackAsItWas) {
+  std::set<std::string> but{"transformers_version"};
+  // What hone does not write of it, or only where it is said.
+  if (GetParam().name == "tokens-gpt2") but.insert({"dtype", "use_cache", "n_inner", "summary_activation"});
+  expect_same_config(kClassifiers / GetParam().name, *model_, but);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TokenLabelsGolden,
+                         testing::ValuesIn(golden_params({"tokens-bert", "tokens-roberta", "tokens-distilbert",
+                                                          "tokens-modernbert", "tokens-llama", "tokens-qwen3",
+                                                          "tokens-gemma2", "tokens-stablelm", "tokens-gpt2"})),
+                         print_golden);
+
+std::unique_ptr<Model> from_llama(const HeadRequest& head) {
+  const std::filesystem::path folder = "tests/golden/models/llama";
+  std::unique_ptr<Model> model = build_model(config::read_file(folder / "config.json"), "config.json", head);
+  load_weights(*model, folder, Precision::fp32, FreshWeights{3});
+  return model;
+}
+
+TEST(TokenLabels, ALanguageModelGetsAHead) {
+  const auto model = from_llama({.labels = {"O", "B-A"}, .of_tokens = true});
+  EXPECT_FALSE(model->causal_lm());
+  EXPECT_EQ(require_token_classifier(*model, "test").labels(), (std::vector<std::string>{"O", "B-A"}));
+  std::set<std::string> of_head;
+  model->each_weight([&](const std::string& name, Weight&) {
+    if (name.starts_with("score.")) of_head.insert(name);
+  });
+  EXPECT_EQ(of_head, (std::set<std::string>{"score.bias", "score.weight"}));
+  EXPECT_EQ(model->hf_config().find("architectures")->items().at(0).text(), "LlamaForTokenClassification");
+}
+
+TEST(TokenLabels, AHeadIsForOneThing) {
+  const auto of_texts = from_llama({.labels = {"O", "B-A"}}), of_tokens = load_classifier("tokens-bert");
+  EXPECT_HONE_ERROR(require_token_classifier(*of_texts, "objective token_classification"), config,
+                    "this model of type llama has one that gives texts labels");
+  EXPECT_HONE_ERROR(require_classifier(*of_tokens, "objective classification"), config,
+                    "the model's head gives each token a label; expected one for texts");
+}
+
+// Nobody could open what a run would save.
+TEST(TokenLabels, FamiliesWithoutSuchAModelInTransformersAreRefused) {
+  const auto build = [](const char* type) {
+    Problems problems;
+    const std::string json = std::string(R"({"model_type": ")") + type + R"(", "hidden_size": 8, "vocab_size": 16,
+        "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2})";
+    build_model(config::parse_json(json, "config.json", problems), "config.json",
+                {.labels = {"O", "B-A"}, .of_tokens = true});
+  };
+  EXPECT_HONE_ERROR(build("granite"), config, "transformers has no classifier of tokens of type granite");
+  EXPECT_HONE_ERROR(build("olmo2"), config, "transformers has no classifier of tokens of type olmo2");
+  EXPECT_NO_THROW(build("mistral"));
+}
+
+// What the configuration says wins; without it transformers drops a tenth, and StableLM what its MLP drops.
+TEST(TokenLabels, DropoutIsThatOfTransformers) {
+  const auto model = load_classifier("tokens-qwen3");  // classifier_dropout 0.2
+  const Batch batch = token_batch_of(read_all(kClassifiers / "tokens-qwen3" / "golden.safetensors"));
+  const at::NoGradGuard no_graph;
+  Pass plain(batch), training(batch);
+  const Output output = model->forward(batch, plain);
+  training.training = true, training.seed = 5;
+  const Tensor before = model->classifier()->logits(output, plain);
+  EXPECT_FALSE(before.equal(model->classifier()->logits(output, training)));
+  const auto stable = load_classifier("tokens-stablelm");  // hidden_dropout 0
+  const Batch other = token_batch_of(read_all(kClassifiers / "tokens-stablelm" / "golden.safetensors"));
+  Pass p(other), t(other);
+  t.training = true, t.seed = 5;
+  const Output hidden = stable->forward(other, p);
+  EXPECT_TRUE(stable->classifier()->logits(hidden, p).equal(stable->classifier()->logits(hidden, t)));
+}
+
+}  // namespace
+}  // namespace hone::test

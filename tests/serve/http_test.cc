@@ -1,0 +1,128 @@
+// Replies that come later and from other threads, connections that go, bodies that are too long.
+#include "serve/http.h"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/signals.h"
+#include "harness/errors.h"
+#include "serve/client.h"
+
+namespace hone::serve {
+namespace {
+
+using test::answer_of;
+using test::asked;
+using test::Client;
+
+void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+TEST(HttpServer, HandsOverWhatWasAsked) {
+  ignore_write_signals();
+  HttpServer server({}, [](const HttpRequest& r, const Reply& reply) {
+    reply.send(201, r.method + " " + r.path + " " + r.authorization + " " + r.body);
+  });
+  const test::Answered got = asked(server.port(), "POST", "/a/b?c=d", "x y", "Authorization: Bearer k\r\n");
+  EXPECT_EQ(got.status, 201);
+  EXPECT_EQ(got.body, "POST /a/b Bearer k x y");
+  EXPECT_NE(got.head.find("Content-Type: application/json"), std::string::npos);
+  EXPECT_EQ(got.head.find("Access-Control"), std::string::npos);
+}
+
+TEST(HttpServer, WritesPartsFromAnotherThread) {
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  HttpServer server({}, [&](const HttpRequest&, const Reply& reply) {
+    const std::lock_guard lock(mutex);
+    threads.emplace_back([reply] {
+      reply.begin_events();
+      for (const char* part : {"one", "two"}) sleep(0.02), reply.event(part);
+      reply.end();
+      reply.event("late");
+      reply.send(200, "late");
+    });
+  });
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 5; ++i) clients.push_back(std::make_unique<Client>(server.port()));
+  for (const auto& client : clients) client->ask("GET", "/");
+  for (const auto& client : clients) {
+    const test::Answered got = answer_of(client->read());
+    EXPECT_EQ(got.body, "data: one\n\ndata: two\n\n");
+    EXPECT_NE(got.head.find("text/event-stream"), std::string::npos);
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(HttpServer, SaysThatNobodyWaitsAnyLonger) {
+  std::mutex mutex;
+  std::vector<Reply> replies;
+  HttpServer server({}, [&](const HttpRequest&, const Reply& reply) {
+    const std::lock_guard lock(mutex);
+    replies.push_back(reply);
+  });
+  {
+    const Client whole(server.port()), parts(server.port());
+    whole.ask("GET", "/"), parts.ask("GET", "/");
+    for (;; sleep(0.01)) {
+      const std::lock_guard lock(mutex);
+      if (replies.size() == 2) break;
+    }
+    replies[1].begin_events();
+    EXPECT_FALSE(replies[0].is_gone());
+  }
+  for (int i = 0; i < 500 && !(replies[0].is_gone() && replies[1].is_gone()); ++i) sleep(0.01);
+  EXPECT_TRUE(replies[0].is_gone());
+  EXPECT_TRUE(replies[1].is_gone());
+  replies[0].send(200, "{}"), replies[1].event("x"), replies[1].end();
+}
+
+TEST(HttpServer, KeepsAConnectionForMoreRequests) {
+  HttpServer server({}, [](const HttpRequest& r, const Reply& reply) { reply.send(200, "<" + r.path + ">"); });
+  const Client client(server.port());
+  for (const char* path : {"/1", "/2", "/3"}) {
+    client.send(std::string("GET ") + path + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_NE(client.read(">").find(std::string("<") + path + ">"), std::string::npos);
+  }
+}
+
+TEST(HttpServer, RefusesWhatIsTooLong) {
+  HttpServer server({.most_body = 1000}, [](const HttpRequest&, const Reply& reply) { reply.send(200, "{}"); });
+  EXPECT_EQ(asked(server.port(), "POST", "/", std::string(1000, 'x')).status, 200);
+  EXPECT_EQ(asked(server.port(), "POST", "/", std::string(1001, 'x')).status, 413);
+}
+
+TEST(HttpServer, AnswersBrowsersOfOneOrigin) {
+  HttpServer server({.allow_origin = "http://a"},
+                    [](const HttpRequest&, const Reply& reply) { reply.send(200, "{}"); });
+  for (const char* method : {"OPTIONS", "GET"}) {
+    const test::Answered got = asked(server.port(), method, "/v1/models");
+    EXPECT_EQ(got.status, *method == 'O' ? 204 : 200);
+    EXPECT_NE(got.head.find("Access-Control-Allow-Origin: http://a"), std::string::npos);
+  }
+}
+
+TEST(HttpServer, SaysWhyItCannotListen) {
+  const HttpServer first({}, [](const HttpRequest&, const Reply&) {});
+  EXPECT_HONE_ERROR(HttpServer({.port = first.port()}, {}), usage, "cannot listen at 127.0.0.1, port");
+}
+
+TEST(HttpServer, WaitsForWhatIsAnswered) {
+  std::optional<std::thread> later;
+  HttpServer server({}, [&](const HttpRequest&, const Reply& reply) {
+    later.emplace([reply] { sleep(0.2), reply.send(200, "there"); });
+  });
+  const Client client(server.port());
+  client.ask("GET", "/");
+  while (!later) sleep(0.01);
+  server.finish(10);
+  EXPECT_EQ(answer_of(client.read()).body, "there");
+  later->join();
+}
+
+}  // namespace
+}  // namespace hone::serve

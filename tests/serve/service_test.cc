@@ -1,0 +1,325 @@
+// The whole way, from a request over a socket to a model's answer: what OpenAI's clients send, and what they get.
+#include "serve/service.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/signals.h"
+#include "generate/prompt_log_probs.h"
+#include "harness/errors.h"
+#include "hone/hub.h"
+#include "serve/client.h"
+
+namespace hone::serve {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+using test::answer_of;
+using test::Answered;
+using test::asked;
+using test::Client;
+
+class Serving : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ignore_write_signals();
+    served.name = "small", served.model = model.get(), served.tokenizer = tokenizer;
+    served.max_length = 4000, served.most_answers = 4;
+    served.chat_text = [](const ordered_json& row) {
+      std::string text;
+      for (const ordered_json& message : row["messages"])
+        text += message["role"].get<std::string>() + ":" + message["content"].get<std::string>() + "\n";
+      return text;
+    };
+    served.finds_tool_calls = true;
+    options.rows = 4;
+  }
+  void start() {
+    service = std::make_unique<Service>(served, options);
+    server = std::make_unique<HttpServer>(
+        HttpOptions{}, [this](HttpRequest request, const Reply& reply) { service->handle(std::move(request), reply); });
+    worker = std::thread([this] { service->run([this] { return stopping.load(); }); });
+  }
+  void TearDown() override {
+    stopping = true;
+    if (worker.joinable()) worker.join();
+  }
+  Answered post(const std::string& path, const json& body, const std::string& headers = "") {
+    if (!server) start();
+    return asked(server->port(), "POST", path, body.dump(), headers);
+  }
+  Answered complete(const json& body) { return post("/v1/completions", body); }
+  Answered chat(json body) {
+    if (!body.contains("messages")) body["messages"] = {{{"role", "user"}, {"content", "12"}}};
+    return post("/v1/chat/completions", body);
+  }
+  // What hone generate would write.
+  std::string expected(const std::string& prompt, std::int64_t tokens, double temperature = 0, std::uint64_t seed = 0) {
+    Generator generator(*model, tokenizer);
+    GenerateConfig config;
+    config.max_new_tokens = tokens, config.temperature = temperature, config.seed = seed;
+    return generator.generate({prompt_ids(*tokenizer, prompt)}, config)[0].text;
+  }
+
+  std::unique_ptr<Model> model = [] {
+    Problems problems;
+    auto made = build_model(config::parse_json(R"({"model_type": "llama", "hidden_size": 32, "intermediate_size": 48,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 259, "max_position_embeddings": 4000})",
+                                               "test", problems),
+                            "test");
+    init_weights(*made, 5, Precision::fp32);
+    return made;
+  }();
+  std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer("bytes");
+  Served served;
+  ServiceOptions options;
+  std::unique_ptr<Service> service;
+  std::unique_ptr<HttpServer> server;
+  std::thread worker;
+  std::atomic<bool> stopping = false;
+};
+
+TEST_F(Serving, ContinuesATextAsGenerateDoes) {
+  const json got = complete({{"model", "small"}, {"prompt", "ab"}, {"max_tokens", 8}, {"temperature", 0}}).json();
+  EXPECT_EQ(got["object"], "text_completion");
+  EXPECT_EQ(got["model"], "small");
+  EXPECT_EQ(got["choices"][0]["text"], expected("ab", 8));
+  EXPECT_EQ(got["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(got["choices"][0]["logprobs"], nullptr);
+  EXPECT_EQ(got["usage"], (json{{"prompt_tokens", 2}, {"completion_tokens", 8}, {"total_tokens", 10}}));
+  EXPECT_EQ(complete({{"prompt", "ab"}, {"temperature", 0.9}, {"seed", 7}}).json()["choices"][0]["text"],
+            expected("ab", 16, 0.9, 7));
+}
+
+TEST_F(Serving, SeveralPromptsHaveSeveralAnswersEach) {
+  const json got =
+      complete({{"prompt", {"ab", "cd"}}, {"n", 2}, {"max_tokens", 5}, {"temperature", 0.8}, {"seed", 1}}).json();
+  ASSERT_EQ(got["choices"].size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(got["choices"][i]["index"], i);
+  EXPECT_NE(got["choices"][0]["text"], got["choices"][1]["text"]);
+  EXPECT_EQ(got["choices"][0]["text"], expected("ab", 5, 0.8, 1));
+  EXPECT_EQ(got["usage"]["prompt_tokens"], 4);
+  EXPECT_EQ(got["usage"]["completion_tokens"], 20);
+  const json of_ids = complete({{"prompt", {{97, 98}, {99}}}, {"max_tokens", 5}, {"temperature", 0}}).json();
+  EXPECT_EQ(of_ids["choices"][0]["text"], expected("ab", 5));
+}
+
+// As lm-eval's harness asks for the likelihood of a text.
+TEST_F(Serving, EchoesATextWithItsProbabilities) {
+  const json got =
+      complete({{"prompt", "abcd"}, {"max_tokens", 1}, {"echo", true}, {"logprobs", 2}, {"temperature", 0}}).json();
+  const json& choice = got["choices"][0];
+  EXPECT_EQ(choice["text"], "abcd" + expected("abcd", 1));
+  const json& told = choice["logprobs"];
+  ASSERT_EQ(told["tokens"].size(), 5u);
+  EXPECT_EQ(told["tokens"][1], "b");
+  EXPECT_EQ(told["token_logprobs"][0], nullptr);
+  EXPECT_EQ(told["text_offset"][3], 3);
+  const at::NoGradGuard no_grad;
+  const std::vector<std::int32_t> ids{97, 98, 99, 100};
+  const auto of_model = generate::prompt_log_probs(*model->causal_lm(), "", {ids}, 2)[0];
+  for (std::size_t t = 1; t < 4; ++t) {
+    EXPECT_NEAR(told["token_logprobs"][t].get<double>(), of_model[t - 1].chosen, 1e-6);
+    EXPECT_EQ(told["top_logprobs"][t].size(), 2u);
+  }
+  double highest = -1e9;
+  for (const auto& [token, log_prob] : told["top_logprobs"][4].items())
+    highest = std::max(highest, log_prob.get<double>());
+  EXPECT_EQ(told["token_logprobs"][4], highest);
+  const json none = complete({{"prompt", "abcd"}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 0}}).json();
+  EXPECT_EQ(none["choices"][0]["text"], "abcd");
+  EXPECT_EQ(none["choices"][0]["logprobs"]["tokens"].size(), 4u);
+}
+
+TEST_F(Serving, AnswersAChat) {
+  const json got = chat({{"max_tokens", 6}, {"temperature", 0}, {"logprobs", true}, {"top_logprobs", 2}}).json();
+  EXPECT_EQ(got["object"], "chat.completion");
+  EXPECT_EQ(got["choices"][0]["message"], (json{{"role", "assistant"}, {"content", expected("user:12\n", 6)}}));
+  const json& told = got["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(told.size(), 6u);
+  EXPECT_EQ(told[0]["top_logprobs"].size(), 2u);
+  EXPECT_EQ(told[0]["logprob"], told[0]["top_logprobs"][0]["logprob"]);
+  const json parts = {{{"role", "user"}, {"content", {{{"type", "text"}, {"text", "12"}}}}}};
+  EXPECT_EQ(chat({{"messages", parts}, {"max_tokens", 6}, {"temperature", 0}}).json()["choices"][0]["message"],
+            got["choices"][0]["message"]);
+}
+
+// The events' objects, without the last one, which is no object.
+std::vector<json> parts_of(const Answered& got) {
+  std::vector<json> parts;
+  bool ended = false;
+  for (std::size_t at = 0; (at = got.body.find("data: ", at)) != std::string::npos;) {
+    const std::size_t end = got.body.find("\n\n", at);
+    const std::string data = got.body.substr(at + 6, end - at - 6);
+    EXPECT_FALSE(ended);
+    if (data == "[DONE]")
+      ended = true;
+    else
+      parts.push_back(json::parse(data));
+    at = end;
+  }
+  EXPECT_TRUE(ended);
+  return parts;
+}
+
+TEST_F(Serving, StreamsWhatItWouldAnswer) {
+  const json wish = {{"max_tokens", 12}, {"temperature", 0.8}, {"seed", 3}, {"n", 2}};
+  const json whole = chat(wish).json();
+  json streamed = wish;
+  streamed["stream"] = true, streamed["stream_options"] = {{"include_usage", true}};
+  const std::vector<json> parts = parts_of(chat(streamed));
+  std::string texts[2];
+  json reasons[2];
+  for (const json& part : parts) {
+    EXPECT_EQ(part["object"], "chat.completion.chunk");
+    for (const json& choice : part["choices"]) {
+      const std::size_t i = choice["index"];
+      texts[i] += choice["delta"].value("content", "");
+      if (!choice["finish_reason"].is_null()) reasons[i] = choice["finish_reason"];
+    }
+  }
+  EXPECT_EQ(parts[0]["choices"][0]["delta"]["role"], "assistant");
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(texts[i], whole["choices"][i]["message"]["content"]);
+    EXPECT_EQ(reasons[i], whole["choices"][i]["finish_reason"]);
+  }
+  EXPECT_EQ(parts.back()["usage"], whole["usage"]);
+  EXPECT_GT(parts.size(), 6u);
+  const json text_wish = {{"prompt", "ab"}, {"max_tokens", 5}, {"temperature", 0},
+                          {"stream", true}, {"echo", true},    {"logprobs", 1}};
+  std::string text;
+  std::size_t tokens = 0;
+  for (const json& part : parts_of(complete(text_wish))) {
+    text += part["choices"][0]["text"];
+    if (!part["choices"][0]["logprobs"].is_null()) tokens += part["choices"][0]["logprobs"]["tokens"].size();
+  }
+  EXPECT_EQ(text, "ab" + expected("ab", 5));
+  EXPECT_EQ(tokens, 7u);
+}
+
+TEST_F(Serving, ManyAtATimeEachGetTheirOwn) {
+  start();
+  std::vector<std::unique_ptr<Client>> clients;
+  const auto body = [](int i) {
+    return json{{"prompt", fmt::format("{}+{}=", i, 7 * i % 11)},
+                {"max_tokens", 3 + i % 9},
+                {"temperature", i % 2 ? 0.7 : 0.0},
+                {"seed", i}};
+  };
+  for (int i = 0; i < 24; ++i) {
+    clients.push_back(std::make_unique<Client>(server->port()));
+    clients.back()->ask("POST", "/v1/completions", body(i).dump());
+  }
+  for (int i = 0; i < 24; ++i) {
+    const json got = answer_of(clients[i]->read()).json();
+    EXPECT_EQ(got["choices"][0]["text"], expected(body(i)["prompt"], 3 + i % 9, i % 2 ? 0.7 : 0.0, i)) << i;
+  }
+}
+
+// Nobody's answer holds up the others.
+TEST_F(Serving, LeavesAnswersThatNobodyWaitsFor) {
+  options.rows = 1, served.most_answers = 1;
+  start();
+  Client first(server->port());
+  first.ask("POST", "/v1/completions",
+            json{{"prompt", "a"}, {"max_tokens", 3900}, {"ignore_eos", true}, {"stream", true}}.dump());
+  first.read("data: ");
+  first.close();
+  const json got = complete({{"prompt", "ab"}, {"max_tokens", 4}, {"temperature", 0}}).json();
+  EXPECT_EQ(got["choices"][0]["text"], expected("ab", 4));
+}
+
+TEST_F(Serving, FinishesWhatIsBegunAndRefusesTheRest) {
+  start();
+  const Client client(server->port());
+  client.ask("POST", "/v1/completions",
+             json{{"prompt", "a"}, {"max_tokens", 600}, {"ignore_eos", true}, {"stream", true}}.dump());
+  const std::string begin = client.read("data: ");
+  stopping = true;
+  for (int i = 0; i < 200; ++i) {
+    const Answered late = asked(server->port(), "POST", "/v1/completions", R"({"prompt": "a"})");
+    EXPECT_TRUE(late.status == 503 || late.status == 200);
+    if (late.status == 503) break;
+    ASSERT_LT(i, 199);
+  }
+  EXPECT_NE((begin + client.read()).find("[DONE]"), std::string::npos);
+}
+
+TEST_F(Serving, FindsCallsOfTools) {
+  // A model that writes a call is not to be had here: its answer's form is proved by reply_json_test.
+  const json tools = {{{"type", "function"}, {"function", {{"name", "f"}}}}};
+  const json got = chat({{"tools", tools}, {"max_tokens", 4}, {"temperature", 0}}).json();
+  EXPECT_EQ(got["choices"][0]["message"]["content"], expected("user:12\n", 4));
+  EXPECT_FALSE(got["choices"][0]["message"].contains("tool_calls"));
+}
+
+TEST_F(Serving, SaysWhatItDoesNotDo) {
+  const auto refused = [&](const Answered& got, int status, const std::string& param, const std::string& text) {
+    EXPECT_EQ(got.status, status) << got.body;
+    const json error = got.json()["error"];
+    EXPECT_EQ(error["param"], param.empty() ? json() : json(param));
+    EXPECT_NE(error["message"].get<std::string>().find(text), std::string::npos) << error;
+  };
+  const json ok = {{"prompt", "a"}, {"max_tokens", 1}};
+  const auto with = [&](const char* field, json value) {
+    json body = ok;
+    body[field] = std::move(value);
+    return complete(body);
+  };
+  EXPECT_EQ(with("user", "me").status, 200);
+  EXPECT_EQ(with("frequency_penalty", 0).status, 200);
+  EXPECT_EQ(with("suffix", nullptr).status, 200);
+  refused(with("frequency_penalty", 0.5), 400, "frequency_penalty", "repetition_penalty is there");
+  refused(with("tempurature", 0.5), 400, "tempurature", "no such field");
+  refused(with("temperature", "hot"), 400, "temperature", "got \"hot\", expected a number from 0 to 100");
+  refused(with("n", 5), 400, "n", "expected a whole number from 1 to 4");
+  refused(with("model", "other"), 404, "model", "expected \"small\"");
+  refused(with("logit_bias", {{"5", 1}}), 400, "logit_bias", "not biased");
+  refused(with("stop", ""), 400, "stop", "a text that is not empty");
+  refused(with("max_tokens", 4000), 400, "max_tokens", "together they may have 4000");
+  refused(with("prompt", {1, 300}), 400, "prompt", "token id 300");
+  refused(with("prompt", {"a", "b", "c", "d", "e"}), 400, "prompt", "expected at most 4 answers");
+  refused(with("prompt", json::array()), 400, "prompt", "empty list");
+  refused(with("prompt", 5), 400, "prompt", "expected a text");
+  refused(with("stream_options", json::object()), 400, "stream_options", "only with stream");
+  refused(chat({{"top_logprobs", 2}}), 400, "top_logprobs", "only with logprobs");
+  refused(chat({{"response_format", {{"type", "json_object"}}}}), 400, "response_format", "not held to a form");
+  refused(chat({{"messages", json::array()}}), 400, "messages", "at least one");
+  refused(chat({{"messages", {{{"role", "assistant"}, {"content", "x"}}}}}), 400, "messages",
+          "the last one is the assistant's");
+  refused(chat({{"messages", {{{"role", "user"}, {"content", {{{"type", "image_url"}}}}}}}}), 400, "messages",
+          "only parts of type text");
+  refused(asked(server->port(), "POST", "/v1/completions", "{\"prompt\": "), 400, "", "body");
+  refused(asked(server->port(), "POST", "/v1/completions", "[]"), 400, "", "not a JSON object");
+  refused(asked(server->port(), "GET", "/v1/completions"), 405, "", "expected POST");
+  refused(asked(server->port(), "GET", "/v2"), 404, "", "no such path");
+}
+
+TEST_F(Serving, TellsItsModelAndAsksForItsKey) {
+  options.api_key = "secret";
+  start();
+  EXPECT_EQ(asked(server->port(), "GET", "/health").status, 200);
+  EXPECT_EQ(asked(server->port(), "GET", "/v1/models").status, 401);
+  EXPECT_EQ(asked(server->port(), "GET", "/v1/models", "", "Authorization: Bearer secreT\r\n").status, 401);
+  EXPECT_EQ(asked(server->port(), "GET", "/v1/models", "", "Authorization: Bearer secret1\r\n").status, 401);
+  const json got = asked(server->port(), "GET", "/v1/models", "", "Authorization: Bearer secret\r\n").json();
+  EXPECT_EQ(got["data"][0]["id"], "small");
+  EXPECT_EQ(got["data"][0]["max_model_len"], 4000);
+  EXPECT_EQ(post("/v1/completions", {{"prompt", "a"}}).status, 401);
+  EXPECT_EQ(post("/v1/completions", {{"prompt", "a"}}, "Authorization: Bearer secret\r\n").status, 200);
+}
+
+TEST_F(Serving, TakesNoMoreThanThereIsRoomFor) {
+  options.most_cache_bytes = 1000,
+  options.cache_bytes = [](std::int64_t rows, std::int64_t tokens) { return rows * tokens; };
+  EXPECT_EQ(complete({{"prompt", "a"}, {"max_tokens", 900}, {"n", 2}}).status, 400);
+  EXPECT_EQ(complete({{"prompt", "a"}, {"max_tokens", 400}, {"n", 2}}).status, 200);
+}
+
+}  // namespace
+}  // namespace hone::serve

@@ -1,0 +1,144 @@
+// Runs that learn from answers of several turns.
+#include <gtest/gtest.h>
+
+#include "harness/errors.h"
+#include "train/complete.h"
+#include "train/hooks_for_tests.h"
+#include "train/together.h"
+
+namespace hone {
+namespace {
+
+// Says something to each first turn, and judges the second: 1 without small letters.
+constexpr const char* kTwice = R"sh(while read -r line; do
+  case "$line" in
+    *'"turn":1,'*'"last":false'*) echo '{"text": "? "}' ;;
+    *) said=${line#*\"completion\":\"}; said=${said%%\",\"tool_calls*}
+       case "$said" in *[a-z]*) echo '{"done": true, "reward": 0}' ;; *) echo '{"done": true, "reward": 1}' ;; esac ;;
+  esac
+done)sh";
+
+class EnvironmentRuns : public test::Together {
+ protected:
+  test::Overrides spoken(const std::string& environment, const test::Overrides& more = {},
+                         const std::string& objective = "") {
+    std::string lines;
+    for (int i = 0; i < 40; ++i) lines += fmt::format("{{\"prompt\": \"{}+{}=\"}}\n", i % 10, i % 7);
+    const std::string data = folder_.write("asked.jsonl", lines).string(),
+                      program = folder_.write("environment.sh", environment).string();
+    test::Overrides all{{"data.train", data},
+                        {"data.max_length", "12"},
+                        {"objective",
+                         "{type: grpo, rewards: [{type: format, pattern: '[^a-z]*'}], num_generations: 4, "
+                         "max_completion_length: 16, stop: [' ', '.', '!', '0', '1', '2', '3', '4', '5', '6', '7', "
+                         "'8', '9']" +
+                             (environment.empty() ? "" : ", environment: {command: 'sh " + program + "'}") +
+                             (objective.empty() ? "" : ", " + objective) + "}"},
+                        {"trainer.batch_size", "4"},
+                        {"trainer.accumulate", "2"},
+                        {"trainer.eval_every", "4"},
+                        {"trainer.save.every", "3"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  static std::vector<double> values(const std::filesystem::path& run, const std::string& key) {
+    std::vector<double> all;
+    for (const nlohmann::json& line : test::metrics_of(run))
+      if (line.contains(key)) all.push_back(line[key]);
+    return all;
+  }
+};
+
+TEST_F(EnvironmentRuns, OneThatIsDoneAtOnceChangesNothing) {
+  run(1, "none", spoken(""));
+  run(1, "done", spoken("while read -r line; do echo '{\"done\": true}'; done"));
+  const std::string weights = test::step_folder(8) + "/model.safetensors";
+  EXPECT_TRUE(test::read_text(in("none") / weights) == test::read_text(in("done") / weights));
+  for (const char* metric : {"loss", "reward", "completions/mean_length", "completions/clipped_ratio", "eval_reward"})
+    EXPECT_EQ(values(in("none"), metric), values(in("done"), metric)) << metric;
+  EXPECT_TRUE(values(in("none"), "environment/turns").empty());
+  EXPECT_EQ(values(in("done"), "environment/turns"), std::vector<double>(8, 1));
+}
+
+TEST_F(EnvironmentRuns, GoOnToTheSameBits) {
+  test::register_test_callbacks();
+  const auto at = [&](const char* name, const std::string& callbacks) {
+    const std::filesystem::path folder = in(name);
+    train(test::small_recipe(folder_, with(spoken(kTwice,
+                                                  {{"trainer.precision", "fp32"},
+                                                   {"callbacks", "[" + callbacks + "]"},
+                                                   {"run.folder", folder.string()}},
+                                                  "num_iterations: 2, num_minibatches: 2, beta: 0.05"))),
+          test::quiet_options());
+    return folder;
+  };
+  const auto whole = at("whole", "");
+  at("parts", "{type: raise_at, step: 3}");
+  at("parts", "{type: raise_at, step: 5}");
+  test::expect_equal_runs(whole, at("parts", ""), 8);
+  const auto turns = values(whole, "environment/turns");
+  EXPECT_GT(turns[0], 1.2);
+}
+
+TEST_F(EnvironmentRuns, TwoRanksGiveTheAnswersOfOne) {
+  const test::Overrides options = spoken(kTwice, {{"trainer.precision", "fp64"}}, "num_iterations: 2");
+  run(1, "one", options);
+  run(2, "two", options);
+  for (const char* metric : {"reward", "reward_std", "completions/mean_length", "loss", "grad_norm",
+                             "environment/turns", "eval_reward", "eval_environment/turns"}) {
+    const auto a = values(in("one"), metric), b = values(in("two"), metric);
+    ASSERT_EQ(a.size(), b.size()) << metric;
+    ASSERT_FALSE(a.empty()) << metric;
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-9) << metric << i;
+  }
+}
+
+TEST_F(EnvironmentRuns, LearnWhatTheEnvironmentRewards) {
+  for (const std::string type : {"grpo", "rloo"}) {
+    SCOPED_TRACE(type);
+    run(1, type,
+        spoken(kTwice, {{"objective.type", type},
+                        {"objective.rewards", "[{type: environment}]"},
+                        {"trainer.steps", "25"},
+                        {"trainer.batch_size", "8"},
+                        {"trainer.eval_every", "25"},
+                        {"trainer.eval_at_start", "true"}}));
+    const auto held_out = values(in(type), "eval_reward");
+    ASSERT_EQ(held_out.size(), 2u);
+    EXPECT_GT(held_out[1], held_out[0] + 0.12);
+    EXPECT_EQ(values(in(type), "eval_rewards/environment/mean"), held_out);
+  }
+}
+
+TEST_F(EnvironmentRuns, WorkBelowAnAdapterAndWithEachLoss) {
+  run(1, "base", spoken("", {{"trainer.steps", "2"}, {"trainer.save.every", "0"}}));
+  for (const std::string loss : {"grpo", "dr_grpo", "sapo", "luspo", "vespo"}) {
+    const std::string name = "lora_" + loss;
+    run(1, name,
+        spoken(kTwice,
+               {{"model", "{path: " + in("base").string() + "}"},
+                {"tokenizer", ""},
+                {"adapter.type", "lora"},
+                {"adapter.rank", "4"},
+                {"trainer.steps", "2"},
+                {"optimizer.learning_rate", "0.01"}},
+               "beta: 0.1, num_iterations: 2, loss_type: " + loss));
+    EXPECT_EQ(values(in(name), "loss").size(), 2u) << loss;
+    EXPECT_GT(values(in(name), "environment/turns")[0], 1.2) << loss;
+  }
+}
+
+TEST_F(EnvironmentRuns, EndWithWhatIsWrongWithTheProgram) {
+  EXPECT_THAT(fails(1, spoken("read -r line; exit 7"), ErrorKind::data),
+              ::testing::HasSubstr("exit code 7 after 0 of 16 lines"));
+  const auto refused = [&](const test::Overrides& more, const std::string& part) {
+    EXPECT_HONE_ERROR(run(1, "refused", spoken("", more)), config, part);
+  };
+  refused({{"objective.rewards", "[{type: environment}]"}},
+          "objective grpo: reward environment: got no environment, expected one");
+  refused({{"objective.environment.max_turns", "3"}}, "objective.environment.max_turns: only with a command");
+  refused({{"objective.environment.command", "' '"}}, "objective.environment.command: is blank");
+}
+
+}  // namespace
+}  // namespace hone
