@@ -48,6 +48,7 @@ class Talk {
   void say(std::string_view more) { input_ = more; }
   void say_no_more() { to_it_.shut(); }
   bool has_said_all() const { return input_.empty(); }
+  std::size_t left_to_say() const { return input_.size(); }
   // Hands over what can be, having waited for that so long at most.
   void pass(std::chrono::milliseconds most);
   // What is there still when it has ended. Others that hold the pipe are not waited for.

@@ -36,6 +36,7 @@ struct Dialogue::State {
     end_with_all_it_started(child);
     failure = std::move(why);
   }
+  std::string silent() const { return fmt::format("no further line for {:g} s, so it was ended", options.seconds); }
   std::string too_late() const { return fmt::format("not done after {:g} s, so it was ended", options.seconds); }
   std::string too_much() const { return fmt::format("wrote more than {}", human_size(options.most_output)); }
 };
@@ -52,13 +53,18 @@ Dialogue::Heard Dialogue::say(const std::string& lines, std::size_t expected) {
   State& s = *state_;
   if (!s.failure.empty()) return {s.failure, {}};
   s.talk.say(lines);
-  const Stopwatch watch;
+  Stopwatch watch;  // since something came or went last
   const auto count = [&] { return static_cast<std::size_t>(std::ranges::count(s.talk.output(), '\n')); };
-  std::size_t size = 0, known = 0;  // lines are counted anew where more has come
+  std::size_t size = 0, known = 0, left = 0;  // lines are counted anew where more has come
   while (known < expected || !s.talk.has_said_all()) {
     const auto status = wait_for(s.child, /*seconds=*/-1);
     if (status) s.talk.drain();
-    if (s.talk.output().size() != size) size = s.talk.output().size(), known = count();
+    if (s.talk.output().size() != size) {
+      const std::size_t before = known;
+      size = s.talk.output().size(), known = count();
+      if (known != before) watch.restart();
+    }
+    if (s.talk.left_to_say() != left) left = s.talk.left_to_say(), watch.restart();
     if (status && known < expected) {
       const std::string told = told_of_status(*status);
       s.failure = fmt::format("{} after {} of {}", told.empty() ? "ended" : told, known,
@@ -68,7 +74,7 @@ Dialogue::Heard Dialogue::say(const std::string& lines, std::size_t expected) {
     } else if (s.talk.is_too_much()) {
       s.end(s.too_much());
     } else if (watch.seconds() > s.options.seconds) {
-      s.end(s.too_late());
+      s.end(s.silent());
     } else {
       s.talk.pass(std::chrono::milliseconds(20));
       continue;

@@ -12,7 +12,7 @@ namespace hone {
 // /bin/sh -c `command` as run_shell() has it, with standard input and output that stay open. One thread at a time.
 class Dialogue {
  public:
-  // options.seconds: for what it says to each say(), and for its end. Starts it.
+  // options.seconds: from what was said to it, or a line of its own, to its next line; and for its end. Starts it.
   Dialogue(const std::string& command, const ChildOptions& options);
   ~Dialogue();  // ends it, with all that it has started
 

@@ -97,7 +97,8 @@ class Classify final : public Command {
               field("words", &C::words,
                     "Of labels of words: each word with its label, and not the entities that they mark alone."),
               field("step_separator", &C::step_separator,
-                    "Of labels of steps: what follows each step, as it was learnt; default: a new line.")},
+                    "Of labels of steps: what follows each step; default: what the model's run learnt, else a new "
+                    "line.")},
           Base::fields());
     }
   };
@@ -126,7 +127,7 @@ class Classify final : public Command {
          {std::pair{flags_.words, "words"}, {flags_.step_separator.has_value(), "step-separator"}})
       if (given && !of_tokens)
         throw Error(ErrorKind::usage, fmt::format("--{}: this model gives texts labels, and not their words", flag));
-    of_tokens ? make_token_answers() : make_how();
+    of_tokens ? make_token_answers(place) : make_how();
     const StopSignal signals;
     for (const std::string& text : flags_.text) add(text, {"--text", ++told_});
     const std::string file = flags_.data.empty() ? "-" : flags_.data;
@@ -163,9 +164,9 @@ class Classify final : public Command {
     return options;
   }
 
-  void make_token_answers() {
+  void make_token_answers(const ModelPlace& place) {
     TokenAnswers::How how{.columns = parse_columns(flags_.columns), .data = data_options()};
-    how.data.token_labels.step_separator = flags_.step_separator.value_or(how.data.token_labels.step_separator);
+    how.data.token_labels.step_separator = step_separator_of(place, flags_.step_separator);
     how.batch_size = flags_.batch_size;
     how.words = flags_.words, how.json = json_;
     read_as_flag([&] { of_tokens_.emplace(*model_, *tokenizer_, std::move(how)); });

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 
 #include "base/strings.h"
@@ -15,6 +16,7 @@
 #include "data/token_labels.h"
 #include "evals/entities.h"
 #include "hone/batch.h"
+#include "hone/config.h"
 #include "nn/finite.h"
 #include "tensor/host.h"
 #include "train/inputs.h"
@@ -63,6 +65,22 @@ HostDoc document_of(std::span<const std::int32_t> ids, const Model& model, const
         .hint("is this the model's tokenizer?");
   doc.targets.assign(doc.ids.size(), -100);
   return doc;
+}
+
+std::string step_separator_of(const ModelPlace& place, const std::optional<std::string>& given) {
+  if (given) return *given;
+  const std::filesystem::path folder = place.adapter.empty() ? place.folder : place.adapter;
+  std::vector<std::filesystem::path> recipes = {folder / "state" / "config.yaml"};
+  if (const auto parent = folder.parent_path(); parent.filename() == "checkpoints")
+    recipes.push_back(parent.parent_path() / "config.yaml");  // of a checkpoint without a state
+  for (const std::filesystem::path& recipe : recipes) {
+    if (!std::filesystem::is_regular_file(recipe)) continue;
+    const config::Node root = config::read_file(recipe.string());
+    const config::Node* objective = root.find("objective");
+    const config::Node* separator = objective ? objective->find("step_separator") : nullptr;
+    if (separator) return separator->text();
+  }
+  return TokenLabels().step_separator;
 }
 
 TokenAnswers::TokenAnswers(const Model& model, const Tokenizer& tokenizer, How how)

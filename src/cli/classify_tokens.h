@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -14,12 +15,16 @@
 #include "data/templates.h"
 #include "data/tokenise.h"
 #include "data/words.h"
+#include "hone/hub.h"
 #include "hone/model.h"
 
 namespace hone::cli {
 
 // Its ids as a document of a batch, without targets. Throws Error(data) for one that the model does not have.
 HostDoc document_of(std::span<const std::int32_t> ids, const Model& model, const data::Place& place);
+
+// What follows each step of an answer: as it was given, as the run that the model is of learnt it, or a new line.
+std::string step_separator_of(const ModelPlace& place, const std::optional<std::string>& given);
 
 class TokenAnswers {
  public:

@@ -80,7 +80,8 @@ class Embed final : public Command {
               field("normalize", &C::normalize,
                     "Vectors have length 1; default: as the folder says (2_Normalize), true without one."),
               field("dims", &C::dims,
-                    "Only the first so many numbers of each vector, of length 1 once more where vectors have that.",
+                    "Only the first so many numbers of each vector, of length 1 once more where vectors have that; "
+                    "default: as the folder says (truncate_dim, which leaves them as they are), else all.",
                     at_least(1)),
               field("max_length", &C::max_length,
                     "Most tokens of a text; default: as the folder says, else the positions the model was made for, at "
@@ -142,13 +143,15 @@ class Embed final : public Command {
         folder.max_length.value_or(std::min<std::int64_t>(model_->max_positions(), 2048)), model_->max_positions()));
     model_->check_length(longest_, "--max-length");
     const std::int64_t width = nn::embedding_width(*model_);
+    dims_ = std::min(flags_.dims.value_or(folder.dims.value_or(width)), width);
+    again_ = flags_.dims || flags_.normalize.value_or(false);
     if (flags_.dims.value_or(1) > width)
       throw Error(ErrorKind::usage, fmt::format("--dims: got {}, expected at most {}, the size of the model's vectors",
                                                 *flags_.dims, width));
     if (flags_.prompt && !flags_.prompt_name.empty())
       throw Error(ErrorKind::usage, "--prompt and --prompt-name: expected one of them");
     const std::string name = flags_.prompt_name.empty() ? folder.default_prompt : flags_.prompt_name;
-    if (flags_.prompt || name.empty()) return void(prompt_ = flags_.prompt.value_or(""));
+    if (flags_.prompt || name.empty()) return put_before(flags_.prompt.value_or(""));
     const auto found = folder.prompts.find(name);
     if (found == folder.prompts.end()) {
       std::vector<std::string> names;
@@ -156,7 +159,19 @@ class Embed final : public Command {
       throw Error(ErrorKind::usage, fmt::format("--prompt-name: the model has no prompt {}; it has {}",
                                                 hone::quoted(name), names.empty() ? "none" : list_names(names)));
     }
-    prompt_ = found->second;
+    put_before(found->second);
+  }
+
+  // Error(usage): nothing else is left of a text.
+  void put_before(const std::string& prompt) {
+    prompt_ = prompt;
+    if (prompt.empty()) return;
+    const std::int64_t tokens = std::ssize(tokenizer_->encode_fitting({.first = prompt, .second = {}}, 0).ids);
+    if (tokens >= longest_)
+      throw Error(ErrorKind::usage, fmt::format("the prompt before each text has {} tokens and --max-length is {}: "
+                                                "nothing of a text is left; expected a shorter prompt",
+                                                tokens, longest_))
+          .hint("--max-length takes more, where the model has the positions; --prompt \"\" puts nothing before");
   }
 
   void add(const std::string& text, const data::Place& place) {
@@ -205,8 +220,8 @@ class Embed final : public Command {
     const Batch batch = to_batch(host).to(model_->device());
     Pass pass(batch);
     const Tensor whole_SD = nn::pooled(model_->forward(batch, pass), batch, pooling_);
-    const std::int64_t dims = flags_.dims.value_or(whole_SD.size(1));
-    const Tensor made_SD = normalize_ ? nn::unit_rows(whole_SD, dims) : whole_SD.narrow(1, 0, dims);
+    const Tensor unit_SD = !normalize_ ? whole_SD : nn::unit_rows(whole_SD, again_ ? dims_ : 0);
+    const Tensor made_SD = unit_SD.narrow(1, 0, dims_);
     return host::read(made_SD.to(at::kFloat).contiguous());
   }
 
@@ -241,9 +256,9 @@ class Embed final : public Command {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<Model> model_;
   nn::Pooling pooling_ = nn::Pooling::mean;
-  bool normalize_ = true;
+  bool normalize_ = true, again_ = false;  // again: what is left of a vector has length 1, too
   std::string prompt_;
-  std::int64_t longest_ = 0, embedded_ = 0, cut_ = 0;
+  std::int64_t longest_ = 0, dims_ = 0, embedded_ = 0, cut_ = 0;
   std::vector<HostRow> waiting_;
   std::vector<Tensor> made_;
 };

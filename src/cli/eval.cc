@@ -1,6 +1,7 @@
 // hone eval: metrics of a model on data, and its logits for comparison with other implementations.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
+#include "cli/classify_tokens.h"
 #include "cli/files.h"
 #include "cli/model_place.h"
 #include "cli/named_files.h"
@@ -25,6 +27,7 @@
 #include "hub/own_tokenizer.h"
 #include "hub/sentence_files.h"
 #include "io/safetensors_writer.h"
+#include "nn/text_embedding.h"
 #include "objectives/neighbours.h"
 #include "train/evaluate.h"
 #include "train/inputs.h"
@@ -90,7 +93,8 @@ class Eval final : public Command {
               field("label_all_tokens", &C::label_all_tokens,
                     "Of words with labels: each token of a word is measured, and not the first alone."),
               field("step_separator", &C::step_separator,
-                    "Of steps: what follows each step, and carries its label; default: a new line.")},
+                    "Of steps: what follows each step, and carries its label; default: what the model's run learnt, "
+                    "else a new line.")},
           Base::fields());
     }
   };
@@ -119,6 +123,8 @@ class Eval final : public Command {
     const auto model = load_model(place, flags_);
     embeds_ = sentence_folder(place);
     const training::Evaluations evaluations = evaluations_for(*model, metrics);
+    if (evaluations[0]->records() == RecordKind::steps)
+      step_separator_ = step_separator_of(place, flags_.step_separator);
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
       const auto [name, path] = named_file(entry);
@@ -162,7 +168,7 @@ class Eval final : public Command {
 
   training::Evaluations evaluations_for(const Model& model, std::vector<Metric> metrics) const {
     if (metrics.empty() && embeds_)
-      return {objectives::make_neighbours(embeds_->pooling, objectives::Neighbours::either)};
+      return {objectives::make_neighbours(embeds_->pooling, objectives::Neighbours::either, similarity(model))};
     if (metrics.empty()) metrics.emplace_back().type = usual_metric(model);
     training::Evaluations evaluations;
     for (const Metric& metric : metrics) {
@@ -174,6 +180,31 @@ class Eval final : public Command {
                                                   metrics[0].type, metric.type));
     }
     return evaluations;
+  }
+
+  // What the folder compares vectors by. Error(checkpoint): hone has not.
+  objectives::Similarity similarity(const Model& model) const {
+    const std::int64_t width = nn::embedding_width(model), dims = std::min(embeds_->dims.value_or(width), width);
+    const std::string& name = embeds_->similarity;
+    const bool same_order = name == "euclidean" && embeds_->normalize && dims == width;  // as cosines have
+    if (name != "cosine" && name != "dot" && !same_order)
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("config_sentence_transformers.json: similarity_fn_name: got {}, expected cosine or dot, "
+                              "which hone measures by",
+                              hone::quoted(name)));
+    return {name == "dot", embeds_->normalize, dims};
+  }
+
+  // Of texts with a score the order is measured, of others what is near: not of both.
+  static void check_scores(const Dataset& data) {
+    std::optional<std::int64_t> with, without;
+    for (std::int64_t row = 0; row < data.rows() && !(with && without); ++row)
+      for (const HostDoc& doc : data.row(row))
+        if (auto& one = doc.numbers.contains("score") ? with : without; !one) one = doc.record;
+    if (with && without)
+      throw Error(ErrorKind::data, fmt::format("{}: has no score, and {} has one; expected all or none",
+                                               data.record_name(*without), data.record_name(*with)))
+          .hint("--ignore score passes over it");
   }
 
   // A head of one label that its config.json calls regression may be a reward model's.
@@ -236,10 +267,13 @@ class Eval final : public Command {
       options.document_prompt = embeds_->prompt({"document", "passage"});
     }
     options.token_labels = token_labels_of({flags_.label_all_tokens, flags_.step_separator}, options.records, "--");
+    if (options.records == RecordKind::steps) options.token_labels.step_separator = step_separator_;
     const bool labelled = options.records == RecordKind::labelled || data::are_of_tokens(options.records);
     if (labelled) options.labels = model.classifier()->labels();
     model.check_length(options.max_length, "--max-length");
-    return Dataset::make({file}, tokenizer, options);
+    const std::shared_ptr<const Dataset> data = Dataset::make({file}, tokenizer, options);
+    if (options.records == RecordKind::embedding) check_scores(*data);
+    return data;
   }
 
   nlohmann::ordered_json evaluate(const Model& model, const training::Evaluations& evaluations, const Dataset& data,
@@ -276,6 +310,7 @@ class Eval final : public Command {
 
   Config flags_;
   std::optional<hub::SentenceFolder> embeds_;  // what the model's folder says of its vectors
+  std::string step_separator_;
 };
 
 }  // namespace

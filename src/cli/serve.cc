@@ -43,8 +43,8 @@ class Serve final : public Command {
  public:
   struct Config : ModelFlags {
     using Base = ModelFlags;
-    std::string host = "127.0.0.1", name, api_key, allow_origin, tokenizer, adapter, chat_template,
-                chat_template_kwargs;
+    std::optional<std::string> api_key = {};
+    std::string host = "127.0.0.1", name, allow_origin, tokenizer, adapter, chat_template, chat_template_kwargs;
     std::int64_t port = 8080, batch_size = 16, queue = 256;
     std::optional<std::int64_t> max_length;
     static constexpr auto fields() {
@@ -120,8 +120,7 @@ class Serve final : public Command {
 
  private:
   serve::ServiceOptions options_of(const Model& model) const {
-    serve::ServiceOptions options{.rows = flags_.batch_size, .queue = flags_.queue, .api_key = flags_.api_key};
-    if (const char* key = std::getenv(kKeyVariable); key && options.api_key.empty()) options.api_key = key;
+    serve::ServiceOptions options{.rows = flags_.batch_size, .queue = flags_.queue, .api_key = api_key()};
     // A cache doubles where it has to grow, and is there twice while it does.
     options.most_cache_bytes = static_cast<std::int64_t>(training::memory_there(model.device()) / 3);
     options.cache_bytes = [spec = model.causal_lm()->cache_spec(), type = type_of(model)](std::int64_t rows,
@@ -131,6 +130,16 @@ class Serve final : public Command {
     return options;
   }
 
+  std::string api_key() const {
+    if (flags_.api_key && flags_.api_key->empty())
+      throw Error(ErrorKind::usage, "--api-key: got an empty key; leave it out to serve without one");
+    if (flags_.api_key) return *flags_.api_key;
+    const char* key = std::getenv(kKeyVariable);
+    if (key && !*key)
+      throw Error(ErrorKind::usage, fmt::format("{}: it is empty; unset it to serve without a key", kKeyVariable));
+    return key ? key : "";
+  }
+
   // As long as all answers at a time may be, unless it was said.
   std::int64_t max_length(const Model& model, const serve::ServiceOptions& options) const {
     if (flags_.max_length) {
@@ -138,6 +147,9 @@ class Serve final : public Command {
         throw Error(ErrorKind::usage, fmt::format("--max-length: got {}, expected at most {}, the positions that this "
                                                   "model has learned",
                                                   *flags_.max_length, model.max_positions()));
+      if (*flags_.max_length > model.max_positions())
+        log::warning("--max-length: got {}, but the model was made for {} tokens", *flags_.max_length,
+                     model.max_positions());
       return *flags_.max_length;
     }
     std::int64_t length = std::min<std::int64_t>(model.max_positions(), std::int64_t{1} << 20);
@@ -157,6 +169,9 @@ class Serve final : public Command {
     served.chat_text = [&chat](const nlohmann::ordered_json& row) {
       static const std::string what = "request";
       return chat->text_of(chat->of_row(row, {what}));
+    };
+    served.template_reads = [own = text::ChatTemplate::of(*tokenizer)](const std::string& name) {
+      return own->mentions(name);
     };
     served.finds_tool_calls = text::writes_tool_calls(*text::ChatTemplate::of(*tokenizer));
     if (const auto end = chat->turn_end()) {

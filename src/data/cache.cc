@@ -20,7 +20,7 @@
 namespace hone::data {
 namespace {
 
-constexpr std::uint64_t kVersion = 10;  // raise it when the same input gives other tokens or the file's form changes
+constexpr std::uint64_t kVersion = 11;  // raise it when the same input gives other tokens or the file's form changes
 
 std::string text_of(const config::Choice<Source>& source) {
   return source.type + (source.options ? config::to_json(source.options->write(), 0) : "");
@@ -152,6 +152,9 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   log::info("{}: {}{}, {} tokens, {}", path, first ? "the first " : "", counted(store->counts().records, "record"),
             human_count(static_cast<double>(store->size())),
             !made ? "from the cache" : "tokenised in " + human_duration(monotonic_seconds() - start));
+  if (const auto [crowded, line] = store->crowded(); crowded > 0)
+    log::warning("{}: {} in a word with another entity, which the word has the label of; the first at line {}", path,
+                 crowded == 1 ? "1 entity is" : fmt::format("{} entities are", crowded), line);
   if (const std::int64_t seams = store->seams(0, store->size()))
     log::info("{}: {} the end of a prompt and the beginning of its completion; they are learnt", path,
               seams == 1 ? "1 token holds" : fmt::format("{} tokens hold", seams));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/option_words.h"
@@ -49,6 +50,20 @@ std::string some_text(std::string text, const std::string& field, const Place& p
   return text;
 }
 
+// negative_1, negative_2, …, in the order of their numbers.
+std::vector<std::string> numbered_negatives(const std::vector<std::string>& names) {
+  constexpr std::string_view kBefore = "negative_";
+  std::vector<std::string> found;
+  for (const std::string& name : names)
+    if (name.starts_with(kBefore) && name.size() > kBefore.size() &&
+        name.find_first_not_of("0123456789", kBefore.size()) == std::string::npos)
+      found.push_back(name);
+  std::sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  });
+  return found;
+}
+
 double score_in(const json& value, const FieldPlace& given) {
   const std::optional<double> number = value.is_number()   ? std::optional(value.get<double>())
                                        : value.is_string() ? parse_double(trim(value.get_ref<const std::string&>()))
@@ -80,12 +95,15 @@ Form embedding_form(const std::vector<std::string>& names, const std::map<std::s
   form.query = one_of(maybe, {"query", "anchor", "sentence1"}, place);
   form.positive = one_of(maybe, {"positive", "sentence2"}, place);
   form.negatives = one_of(maybe, {"negative", "negatives"}, place);
+  form.more_negatives = numbered_negatives(names);
   form.score = maybe("score");
   if (form.query.empty()) missing("query");
   if (form.positive.empty()) missing("positive");
-  if (!form.negatives.empty() && !form.score.empty())
+  const std::string other = form.negatives.empty() && !form.more_negatives.empty() ? form.more_negatives[0]
+                                                                                   : form.negatives;
+  if (!other.empty() && !form.score.empty())
     throw Error(ErrorKind::data, fmt::format("{}: both {} and {}: a score is of two texts", place.text(),
-                                             hone::quoted(form.negatives), hone::quoted(form.score)))
+                                             hone::quoted(other), hone::quoted(form.score)))
         .hint(ignore_words(form.score) + " passes over it");
   return form;
 }
@@ -94,17 +112,17 @@ EmbeddingRecord read_embedding(const json& value, const Form& form, const Place&
   const auto text = [&](const std::string& field) { return some_text(text_field(value, field, place), field, place); };
   EmbeddingRecord record{.query = text(form.query), .document = text(form.positive)};
   if (!form.score.empty()) record.score = score_in(*find_field(value, form.score), {form.score, place});
-  if (form.negatives.empty()) return record;
-  const json& others = *find_field(value, form.negatives);
-  if (!others.is_array()) {
-    record.others.push_back(text(form.negatives));
-    return record;
-  }
-  for (const json& one : others) {
-    if (!one.is_string())
-      throw FieldPlace{form.negatives, place}.bad(type_of(one) + " in the list", "a text or a list of texts");
-    record.others.push_back(some_text(one.get<std::string>(), form.negatives, place));
-  }
+  const auto add = [&](const std::string& field) {
+    const json& others = *find_field(value, field);
+    if (!others.is_array()) return record.others.push_back(text(field));
+    for (const json& one : others) {
+      if (!one.is_string())
+        throw FieldPlace{field, place}.bad(type_of(one) + " in the list", "a text or a list of texts");
+      record.others.push_back(some_text(one.get<std::string>(), field, place));
+    }
+  };
+  if (!form.negatives.empty()) add(form.negatives);
+  for (const std::string& field : form.more_negatives) add(field);
   return record;
 }
 

@@ -15,13 +15,13 @@ namespace hone::data {
 // The names that columns can give another source; a table of texts can have them all.
 const std::vector<std::string>& embedding_fields();
 
-// query (or anchor, or sentence1) and positive (or sentence2), with negative, negatives or score where they are there.
+// query (or anchor, or sentence1) and positive (or sentence2), with negatives or score where they are there.
 // By their names or as the columns say. Throws Error(data) that lists the row's fields and proposes columns.
 Form embedding_form(const std::vector<std::string>& names, const std::map<std::string, std::string>& columns,
                     const Place& place);
 
-// negative and negatives: a text, or a list of texts. score: a number, also as text. Throws Error(data), also for
-// a text that is empty.
+// negative, negatives, negative_1, negative_2, …: a text, or a list of texts. score: a number, also as text. Throws
+// Error(data), also for a text that is empty.
 EmbeddingRecord read_embedding(const nlohmann::ordered_json& value, const Form& form, const Place& place);
 
 }  // namespace hone::data

@@ -16,6 +16,7 @@ std::vector<std::string> Form::fields() const {
         &choices, &messages, &instruction, &input, &output, &history, &system, &tools, &documents, &variables,
         &query, &positive, &negatives, &score, &words, &tags, &entities, &steps})
     if (!name->empty()) all.push_back(*name);
+  all.insert(all.end(), more_negatives.begin(), more_negatives.end());
   return all;
 }
 

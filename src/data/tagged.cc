@@ -9,6 +9,7 @@
 #include "data/labels.h"
 #include "data/prompt_fields.h"
 #include "hone/error.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::data {
 namespace {
@@ -45,6 +46,13 @@ std::vector<std::string> texts_of(const json& object, const std::string& field, 
   return texts;
 }
 
+// Names, whole numbers, or true and false; "": -100, which goes with all.
+std::string kind_of_label(const json& one) {
+  if (one.is_string()) return "names";
+  if (one.is_boolean()) return "true and false";
+  return one.is_number_integer() && one.get<std::int64_t>() != -100 ? "whole numbers" : "";
+}
+
 // As many as there are texts.
 std::vector<std::string> labels_for(std::size_t count, const char* what, const json& object, const std::string& field,
                                     const Place& place) {
@@ -54,32 +62,84 @@ std::vector<std::string> labels_for(std::size_t count, const char* what, const j
   if (list.size() != count)
     throw given.bad(counted(std::ssize(list), "label"), fmt::format("{}, one for each {}", count, what));
   std::vector<std::string> labels;
+  std::string first;
   for (const json& one : list) {
+    const std::string kind = kind_of_label(one);
+    if (first.empty()) first = kind;
+    if (!kind.empty() && kind != first)
+      throw given.bad(fmt::format("mixed kinds of labels: {} and {}", first, kind), "labels of one kind");
     const bool none = one.is_number_integer() && one.get<std::int64_t>() == -100;
     labels.push_back(none ? "" : label_of(one, ProblemType::single_label_classification, field, place));
   }
   return labels;
 }
 
-std::int64_t place_of(const json& entity, const char* key, const FieldPlace& given) {
-  const auto found = entity.find(key);
-  if (found == entity.end() || !found->is_number_integer() || found->get<std::int64_t>() < 0)
-    throw given.bad(fmt::format("an entity {}", escape_for_terminal(entity.dump(), 60)),
-                    "{start, end, label}, with whole numbers of characters");
-  return found->get<std::int64_t>();
+// As an error shows it. A text in it may be no UTF-8.
+std::string shown_entity(const json& entity) {
+  return "an entity " + escape_for_terminal(entity.dump(-1, ' ', false, json::error_handler_t::replace), 60);
 }
 
-std::vector<TaggedRecord::Span> spans_of(const json& object, const std::string& field, const Place& place) {
+// A member of an entity, which must be there.
+const json& member_of(const json& entity, const char* key, const FieldPlace& given) {
+  const auto found = entity.find(key);
+  if (found == entity.end())
+    throw given.bad(fmt::format("{} without {}", shown_entity(entity), hone::quoted(key)), "{start, end, label}");
+  return *found;
+}
+
+std::int64_t place_of(const json& entity, const char* key, const FieldPlace& given) {
+  const json& found = member_of(entity, key, given);
+  if (!found.is_number_integer() || found.get<std::int64_t>() < 0)
+    throw given.bad(fmt::format("{} whose {} is {}", shown_entity(entity), hone::quoted(key),
+                                found.is_number() ? found.dump() : type_of(found)),
+                    "a whole number of characters");
+  return found.get<std::int64_t>();
+}
+
+// Words get B- and I- before it, and O where there is no entity.
+std::string type_in(const json& entity, const std::string& field, const Place& place) {
+  const FieldPlace given{field, place};
+  const std::string label = label_of(member_of(entity, "label", given), ProblemType::single_label_classification, field,
+                                     place);
+  if (label == "O" || label.starts_with("B-") || label.starts_with("I-"))
+    throw given.bad(fmt::format("the label {}", hone::quoted(label)), "what an entity is, as in PER")
+        .hint("words get B-PER, I-PER or O of it; B- and I- of words are for records with tokens and tags");
+  return label;
+}
+
+// What an entity says its text is must stand there. Places outside of the text are refused later, as is invalid UTF-8.
+void check_text_of(const json& entity, const TaggedRecord::Span& span, const std::string& text,
+                   const FieldPlace& given) {
+  const auto said = entity.find("text");
+  if (said == entity.end() || !said->is_string() || !is_utf8(text)) return;
+  std::string is;
+  std::int64_t character = 0;
+  for (std::size_t at = 0; at < text.size(); ++character) {
+    const std::size_t begin = at;
+    text::next_code_point(text, at);
+    if (span.start <= character && character < span.end) is += text.substr(begin, at - begin);
+  }
+  if (span.end <= character && said->get_ref<const std::string&>() != is)
+    throw given
+        .bad(fmt::format("an entity at {} to {} whose text is {}", span.start, span.end,
+                         hone::quoted(said->get<std::string>())),
+             fmt::format("{}, which stands there", hone::quoted(is)))
+        .hint("start and end count characters (code points) from 0, and end is not included");
+}
+
+std::vector<TaggedRecord::Span> spans_of(const json& object, const std::string& field, const std::string& text,
+                                         const Place& place) {
   const FieldPlace given{field, place};
   const json& list = *find_field(object, field);
   if (!list.is_array()) throw given.bad(type_of(list), "a list of {start, end, label}");
   std::vector<TaggedRecord::Span> spans;
   for (const json& one : list) {
-    if (!one.is_object() || !one.contains("label")) throw given.bad(type_of(one), "a list of {start, end, label}");
-    const std::string label = label_of(one.at("label"), ProblemType::single_label_classification, field, place);
+    if (!one.is_object()) throw given.bad(type_of(one) + " in the list", "a list of {start, end, label}");
+    const std::string label = type_in(one, field, place);
     spans.push_back({place_of(one, "start", given), place_of(one, "end", given), label});
     if (spans.back().start >= spans.back().end)
       throw given.bad(fmt::format("start {} and end {}", spans.back().start, spans.back().end), "end behind start");
+    check_text_of(one, spans.back(), text, given);
   }
   std::sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
   for (std::size_t i = 1; i < spans.size(); ++i)
@@ -155,7 +215,7 @@ TaggedRecord read_tagged(const json& value, const Form& form, const Place& place
     return record;
   }
   record.text = text_field(value, form.text, place);
-  record.spans = spans_of(value, form.entities, place);
+  record.spans = spans_of(value, form.entities, record.text, place);
   return record;
 }
 

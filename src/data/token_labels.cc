@@ -57,6 +57,7 @@ std::vector<ByteSpan> spans_in(const TaggedRecord& record, const Place& place) {
   const std::vector<std::uint32_t> begins = characters_of(record.text);
   const std::int64_t count = std::ssize(begins) - 1;
   std::vector<ByteSpan> spans;
+  spans.reserve(record.spans.size());
   for (const TaggedRecord::Span& one : record.spans) {
     if (one.start < 0 || one.end > count || one.start >= one.end)
       throw Error(ErrorKind::data, fmt::format("{}: an entity at {} to {}; expected places in a text of {}",
@@ -65,6 +66,40 @@ std::vector<ByteSpan> spans_in(const TaggedRecord& record, const Place& place) {
         {begins[static_cast<std::size_t>(one.start)], begins[static_cast<std::size_t>(one.end)], one.label});
   }
   return spans;
+}
+
+// How many entities share a word with one before them, which the word has the label of. Each must have a word.
+std::int64_t crowded_in(const TaggedRecord& record, const std::vector<ByteSpan>& spans,
+                        const std::vector<WordRange>& words, const Place& place) {
+  std::int64_t crowded = 0;
+  std::vector<bool> taken(words.size());
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    const auto behind = [](std::uint32_t begin, const WordRange& word) { return begin < word.end; };
+    auto word = std::upper_bound(words.begin(), words.end(), spans[i].begin, behind);
+    const TaggedRecord::Span& one = record.spans[i];
+    if (word == words.end() || word->begin >= spans[i].end)
+      throw Error(ErrorKind::data, fmt::format("{}: entity {} at {} to {}: no character of a word; expected some",
+                                               place.text(), hone::quoted(one.label), one.start, one.end));
+    bool shares = false;
+    for (; word != words.end() && word->begin < spans[i].end; ++word) {
+      const auto at = static_cast<std::size_t>(word - words.begin());
+      shares = shares || taken[at];
+      taken[at] = true;
+    }
+    crowded += shares;
+  }
+  return crowded;
+}
+
+// A word of blanks, or of signs that are not shown, may have no token; 0 is O's number where labels are numbers.
+void check_words(const TaggedRecord& record, const Place& place) {
+  for (std::size_t i = 0; i < record.words.size(); ++i) {
+    const std::string& tag = record.tags[i];
+    if (tag.empty() || tag == kNone || tag == "0" || !words_in(record.words[i]).empty()) continue;
+    throw Error(ErrorKind::data,
+                fmt::format("{}: word {} is {} and has the label {}; expected a word with characters, or the label {}",
+                            place.text(), i + 1, hone::quoted(record.words[i]), hone::quoted(tag), kNone));
+  }
 }
 
 // Of the text from `begin` to `end`, in which a word's tokens lie; called in the text's order.
@@ -94,12 +129,14 @@ TaggedTokens from_tagged(const TaggedRecord& record, const TokenLabelling& how, 
   const auto is_text = [](const std::string& one) { return is_utf8(one); };
   if (!is_text(record.text) || !std::all_of(record.words.begin(), record.words.end(), is_text))
     throw Error(ErrorKind::data, place.text() + ": invalid UTF-8");
+  check_words(record, place);
   const JoinedWords given = of_text ? JoinedWords{record.text, words_in(record.text)} : join_words(record.words);
   TaggedTokens tokens;
   TokenTags tags(tokens);
+  std::vector<ByteSpan> spans = of_text ? spans_in(record, place) : std::vector<ByteSpan>();
+  tokens.tags.crowded = crowded_in(record, spans, given.words, place);
   if (given.words.empty()) return tokens;
   const WordTokens made = tokens_of_words(how.tokenizer, given.text, given.words, how.most, how.keep_end);
-  std::vector<ByteSpan> spans = of_text ? spans_in(record, place) : std::vector<ByteSpan>();
   std::string tag;
   for (std::size_t i = 0; i < made.tokens.size(); ++i) {
     const WordTokens::Token& one = made.tokens[i];

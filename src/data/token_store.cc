@@ -74,6 +74,8 @@ void TokenStore::label_last(const DocLabel& label) {
 }
 
 void TokenStore::add_tagged(Tokens tokens, const DocTags& tags, std::int64_t line) {
+  if (tags.crowded > 0 && crowded_ == 0) crowded_line_ = line;
+  crowded_ += tags.crowded;
   if (tokens.ids.empty()) return add(tokens, line, /*from_text=*/false);
   std::vector<std::int32_t> indices;
   for (const std::string& name : tags.names) indices.push_back(static_cast<std::int32_t>(index_of(name)));

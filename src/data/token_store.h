@@ -32,6 +32,7 @@ struct DocLabel {
 struct DocTags {
   std::vector<std::string> names = {};
   std::uint32_t cut = 0;  // tokens that it has lost
+  std::int64_t crowded = 0;  // entities that lost a word to another one
 };
 
 struct TokenFileHeader;
@@ -78,6 +79,9 @@ class TokenStore {
 
   // A document whose labels count the names of `tags`. All documents of a file are such, or none.
   void add_tagged(Tokens tokens, const DocTags& tags, std::int64_t line);
+  // DocTags::crowded of all documents, and the line of the first that has any. Of a store that is being filled: no file
+  // has it.
+  std::pair<std::int64_t, std::int64_t> crowded() const { return {crowded_, crowded_line_}; }
 
   // The document added last is the first of a group. All documents of a file are in groups, or none.
   void begin_group(Role role);
@@ -176,6 +180,7 @@ class TokenStore {
   Column<Label> labels_;          // of document i; empty: none has one
   Column<Member> members_;        // of document i; empty: there are no groups
   Column<std::uint32_t> characters_;  // of the answer of document i; empty: they are not counted
+  std::int64_t crowded_ = 0, crowded_line_ = 0;
   std::vector<std::string> label_names_;
   std::map<std::string, std::uint32_t> label_index_;  // while it is filled
   Counts counts_;

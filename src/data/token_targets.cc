@@ -28,6 +28,13 @@ bool has_label(const TokenStore& store, std::int64_t doc, std::size_t name) {
 
 void check_token_labels(const std::vector<std::string>& texts, const std::string& paths) {
   const std::set<std::string> all(texts.begin(), texts.end());
+  const auto is_number = [](const std::string& label) { return parse_int(label).has_value(); };
+  const auto number = std::find_if(all.begin(), all.end(), is_number);
+  const auto name = std::find_if_not(all.begin(), all.end(), is_number);
+  if (number != all.end() && name != all.end())
+    throw Error(ErrorKind::data, fmt::format("{}: mixed kinds of labels: {} and {}; expected names or whole numbers",
+                                             paths, hone::quoted(*number), hone::quoted(*name)))
+        .hint("whole numbers count the names that objective.labels says");
   if (all.size() != 1) return;  // where there are none is said elsewhere
   throw Error(ErrorKind::data, fmt::format("{}: all that has a label has the label {}; expected at least two labels",
                                            paths, hone::quoted(*all.begin())));

@@ -18,7 +18,8 @@ std::vector<std::int64_t> token_targets(const TokenStore& store, const Targets& 
 // Whether the document, or one of its tokens, has the label of this number among the store's.
 bool has_label(const TokenStore& store, std::int64_t doc, std::size_t name);
 
-// Throws Error(data) where labels that nobody has named are a single one: there is nothing to learn.
+// Throws Error(data) where labels that nobody has named are a single one, as there is nothing to learn, or are both
+// names and whole numbers.
 void check_token_labels(const std::vector<std::string>& texts, const std::string& paths);
 
 }  // namespace hone::data

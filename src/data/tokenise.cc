@@ -289,6 +289,18 @@ RecordTokens from_texts(const EmbeddingRecord& record, const Tokenising& how, co
   return all;
 }
 
+// Behind a prompt that fills max_length every text would be the same.
+void require_rest(const std::string& prompt, const char* of, const Tokenising& how) {
+  if (prompt.empty() || !how.labelled || how.labelled->most == 0 || how.labelled->keep_end) return;
+  const std::size_t tokens = how.tokenizer.encode_fitting({.first = prompt, .second = {}}, 0).ids.size();
+  if (tokens < how.labelled->most) return;
+  throw Error(ErrorKind::config,
+              fmt::format("the prompt before {} has {} tokens and max_length is {}: nothing of a text is left; "
+                          "expected a shorter prompt",
+                          of, tokens, how.labelled->most))
+      .hint("raise " + option_words("data.max_length"));
+}
+
 // What policy keeps some of what is too long: the rest of it is not even stored.
 std::optional<LabelledTokenising> labelled_of(const Dataset::Options& options) {
   const bool labelled = options.records == RecordKind::labelled || are_of_tokens(options.records);
@@ -309,7 +321,10 @@ Tokenising::Tokenising(const Tokenizer& tokenizer, const Dataset::Options& optio
       problem_type(options.problem_type),
       token_labels(options.token_labels),
       query_prompt(options.query_prompt),
-      document_prompt(options.document_prompt) {}
+      document_prompt(options.document_prompt) {
+  require_rest(query_prompt, "queries", *this);
+  require_rest(document_prompt, "documents", *this);
+}
 
 const text::ChatTemplate& Tokenising::chat_template() const {
   std::call_once(once_, [&] {

@@ -21,6 +21,72 @@ bool is_of_no_blanks(char32_t c) {
                      [&](const text::Range& one) { return one.first <= c && c <= one.last; });
 }
 
+bool is_in(char32_t c, std::u32string_view signs) { return signs.find(c) != std::u32string_view::npos; }
+
+// Cuts a text into words, a sign after the other.
+class WordCutter {
+ public:
+  explicit WordCutter(std::string_view text) : text_(text) {}
+  std::vector<WordRange> cut() {
+    for (std::size_t at = 0; at < text_.size();) {
+      const auto begin = static_cast<std::uint32_t>(at);
+      const char32_t c = text::next_code_point(text_, at);
+      add(c, begin, static_cast<std::uint32_t>(at));
+    }
+    return std::move(words_);
+  }
+
+ private:
+  void add(char32_t c, std::uint32_t begin, std::uint32_t end) {
+    const text::Category category = text::category_of(c);
+    const bool is_format = category == text::Cf;  // as a soft hyphen: shown nowhere, so it begins no word
+    const bool touches = !words_.empty() && words_.back().end == begin;
+    if (touches && (is_format || (classes_[c] & text::kCombiningMark) != 0)) return void(words_.back().end = end);
+    const bool of_word = !is_format && is_of_word(c);
+    if (goes_on_ && (of_word || binds(c, end) || (c == '.' && ends_initials(end)))) {
+      words_.back().end = end;
+      initials_ = initials_ && (of_word ? before_ == '.' && is_letter(c) : c == '.');
+    } else if (!is_format && category != text::Cc && (classes_[c] & text::kSpace) == 0) {
+      words_.push_back({begin, end});
+      initials_ = of_word && is_letter(c);
+    }
+    goes_on_ = of_word || (goes_on_ && (binds(c, end) || is_possessive(c, end)));
+    before_ = c;
+  }
+
+  bool is_of_word(char32_t c) const { return (classes_[c] & text::kWord) != 0 && !is_of_no_blanks(c); }
+  bool is_letter(char32_t c) const { return (classes_[c] & text::kLetter) != 0; }
+  bool is_number(char32_t c) const { return (classes_[c] & text::kNumber) != 0; }
+  char32_t sign_at(std::size_t at) const { return at < text_.size() ? text::next_code_point(text_, at) : U' '; }
+
+  // Whether it holds together what stands at its both sides: Baden-Baden, O'Fallon, AT&T, 3.5, 10:30.
+  bool binds(char32_t c, std::size_t end) const {
+    const char32_t next = sign_at(end);
+    if (is_in(c, U",:/")) return is_number(before_) && is_number(next);
+    return is_in(c, U".-\u2010\u2011'\u2019&@\u00B7") && is_of_word(before_) && is_of_word(next) &&
+           !is_possessive(c, end);
+  }
+  // The 's behind a name.
+  bool is_possessive(char32_t c, std::size_t end) const {
+    return is_in(c, U"'\u2019") && is_in(sign_at(end), U"sS") && !is_of_word(sign_at(end + 1));
+  }
+  // Behind a letter that stands alone, or between full stops: U.S.A., e.g., and in names J., but not at a text's end.
+  bool ends_initials(std::size_t end) const {
+    if (!initials_ || !is_letter(before_)) return false;
+    const WordRange& word = words_.back();
+    const bool several = text_.substr(word.begin, word.end - word.begin).find('.') != std::string_view::npos;
+    const bool goes_on = text_.find_first_not_of(" \t\r\n", end) != std::string_view::npos;
+    return several || (text::category_of(before_) == text::Lu && goes_on);
+  }
+
+  const std::string_view text_;
+  const std::uint8_t* const classes_ = text::class_table();
+  std::vector<WordRange> words_;
+  bool goes_on_ = false;   // the last word, with letters and digits
+  bool initials_ = false;  // it is a letter, or letters with a full stop behind each
+  char32_t before_ = U' ';
+};
+
 // What the tokenizer puts before and behind a text.
 struct Around {
   std::vector<std::int32_t> before, behind;
@@ -37,24 +103,7 @@ Around around_of(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-std::vector<WordRange> words_in(std::string_view text) {
-  const std::uint8_t* classes = text::class_table();
-  std::vector<WordRange> words;
-  bool goes_on = false;  // a run of letters and digits
-  for (std::size_t at = 0; at < text.size();) {
-    const auto begin = static_cast<std::uint32_t>(at);
-    const char32_t c = text::next_code_point(text, at);
-    const auto end = static_cast<std::uint32_t>(at);
-    const bool joins = (classes[c] & text::kCombiningMark) != 0 && !words.empty() && words.back().end == begin;
-    const bool of_word = (classes[c] & text::kWord) != 0 && !is_of_no_blanks(c);
-    if (joins || (of_word && goes_on))
-      words.back().end = end;
-    else if ((classes[c] & text::kSpace) == 0 && text::category_of(c) != text::Cc)
-      words.push_back({begin, end});
-    goes_on = joins ? goes_on : of_word;
-  }
-  return words;
-}
+std::vector<WordRange> words_in(std::string_view text) { return WordCutter(text).cut(); }
 
 JoinedWords join_words(const std::vector<std::string>& words) {
   JoinedWords made;

@@ -14,7 +14,8 @@ struct WordRange {
   std::uint32_t begin = 0, end = 0;  // bytes of the text
 };
 
-// Runs of letters and digits; of scripts without blanks each sign; every other sign that is no blank. REQUIRES: UTF-8.
+// Runs of letters and digits, with the punctuation that holds them together (Baden-Baden, O'Fallon, AT&T, 3.5, U.S.A.);
+// 's; of scripts without blanks each sign; every other sign that is no blank. REQUIRES: UTF-8.
 std::vector<WordRange> words_in(std::string_view text);
 
 // Words with a blank between each two, and where they stand.

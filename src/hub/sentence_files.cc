@@ -66,6 +66,10 @@ void read_modules(const std::filesystem::path& folder, SentenceFolder& made) {
                                       "Normalize",
                                       hone::quoted(type), path.empty() ? "the folder itself" : path));
     if (first) continue;
+    if ((name == "Pooling" && pools) || (name == "Normalize" && (!pools || made.normalize)))
+      throw not_had(file, fmt::format("module {} in {}: hone has Transformer, Pooling and Normalize in this order, "
+                                      "each once",
+                                      hone::quoted(type), path));
     if (name == "Pooling") {
       made.pooling = pooling_in(folder / path / "config.json");
       const nlohmann::json pooling = io::read_json_file(folder / path / "config.json");
@@ -88,8 +92,19 @@ void read_prompts(const std::filesystem::path& file, SentenceFolder& made) {
   if (const auto prompts = json.find("prompts"); prompts != json.end() && prompts->is_object())
     for (const auto& [name, text] : prompts->items())
       if (text.is_string() && !text.get_ref<const std::string&>().empty()) made.prompts[name] = text;
-  if (const auto name = json.find("default_prompt_name"); name != json.end() && name->is_string())
-    made.default_prompt = *name;
+  if (const auto name = json.find("default_prompt_name"); name != json.end() && name->is_string()) {
+    if (!json.contains("prompts") || !json["prompts"].contains(name->get<std::string>()))
+      throw not_had(file, fmt::format("default_prompt_name: got {}, expected the name of one of its prompts",
+                                      hone::quoted(name->get<std::string>())));
+    if (made.prompts.contains(*name)) made.default_prompt = *name;
+  }
+  if (const auto name = json.find("similarity_fn_name"); name != json.end() && name->is_string())
+    made.similarity = *name;
+  if (const auto dims = json.find("truncate_dim"); dims != json.end() && !dims->is_null()) {
+    if (!dims->is_number_integer() || *dims < 1)
+      throw not_had(file, fmt::format("truncate_dim: got {}, expected a whole number above 0", dims->dump()));
+    made.dims = *dims;
+  }
 }
 
 std::optional<std::int64_t> length_in(const nlohmann::json& json, const char* key) {
@@ -170,6 +185,22 @@ std::map<std::string, std::string> sentence_files(const SentenceFolder& folder, 
   if (folder.max_length) lengths["max_seq_length"] = *folder.max_length;
   files[kLengths] = dumped(lengths);
   return files;
+}
+
+void keep_settings(const std::filesystem::path& source, std::map<std::string, std::string>& files) {
+  const std::optional<SentenceFolder> before = read_sentence_folder(source);
+  if (!before || !std::filesystem::exists(source / kPrompts) || !files.contains(kPrompts)) return;
+  ordered_json kept = ordered_json::parse(read_text(source, kPrompts));
+  const ordered_json own = ordered_json::parse(files[kPrompts]).at("prompts");
+  ordered_json& prompts = kept["prompts"];
+  if (!prompts.is_object()) prompts = ordered_json::object();
+  const std::string query = own.value("query", ""), document = own.value("document", "");
+  if (query != before->prompt({"query"})) prompts["query"] = query;
+  if (document != before->prompt({"document", "passage"})) {
+    prompts["document"] = document;
+    if (prompts.contains("passage")) prompts["passage"] = document;
+  }
+  files[kPrompts] = dumped(kept);
 }
 
 std::map<std::string, std::string> copied_sentence_files(const std::filesystem::path& folder) {

@@ -17,18 +17,24 @@ struct SentenceFolder {
   bool normalize = false;
   std::optional<std::int64_t> max_length = {};      // tokens of a text
   std::map<std::string, std::string> prompts = {};  // by name: what stands before a text
-  std::string default_prompt = {};                  // its name; "": none
+  std::string default_prompt = {};                  // its name; "": none, or an empty one
+  std::optional<std::int64_t> dims = {};            // only so many numbers of a vector are used (truncate_dim)
+  std::string similarity = "cosine";                // what vectors are compared by
 
   // Of the first of these names that there is; "": of none.
   std::string prompt(std::initializer_list<const char*> names) const;
 };
 
-// Nothing: the folder has no modules.json. Throws Error(checkpoint) for what hone has not: other modules, several kinds
-// of pooling at once, prompts that do not count.
+// Nothing: the folder has no modules.json. Throws Error(checkpoint) for what hone has not: other modules, or in another
+// order, several kinds of pooling at once, prompts that do not count.
 std::optional<SentenceFolder> read_sentence_folder(const std::filesystem::path& folder);
 
 // Name -> content, of vectors of so many numbers.
 std::map<std::string, std::string> sentence_files(const SentenceFolder& folder, std::int64_t width);
+
+// Makes of these files, which sentence_files() has made, those of a model that was trained from a folder's: what that
+// says besides its modules stays (prompts of other names, default_prompt_name, similarity_fn_name, truncate_dim, …).
+void keep_settings(const std::filesystem::path& source, std::map<std::string, std::string>& files);
 
 // Those of a folder as they are, to be carried over to another one; empty: it has none. Error(checkpoint) as above.
 std::map<std::string, std::string> copied_sentence_files(const std::filesystem::path& folder);

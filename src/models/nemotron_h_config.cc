@@ -25,8 +25,17 @@ constexpr std::array kLayerNames{LayerName{Layer::state, "linear_attention", "ma
                                  LayerName{Layer::mlp, "mlp", "mlp", '-'},
                                  LayerName{Layer::experts, "moe", "moe", 'E'}};
 
+// Of files that have both ways of saying it.
+bool says_otherwise(const std::string& pattern, const std::vector<Layer>& kinds) {
+  return !std::equal(pattern.begin(), pattern.end(), kinds.begin(), kinds.end(), [](char letter, Layer kind) {
+    return std::any_of(kLayerNames.begin(), kLayerNames.end(),
+                       [&](const LayerName& each) { return each.layer == kind && each.letter == letter; });
+  });
+}
+
 std::vector<Layer> read_kinds(const NemotronHConfig& c, Problems& problems) {
   std::vector<Layer> kinds;
+  const std::size_t before = problems.size();
   const auto find = [&](const std::string& key, const std::string& given, auto&& fits) {
     const auto* found = std::find_if(kLayerNames.begin(), kLayerNames.end(), fits);
     if (found != kLayerNames.end()) return kinds.push_back(found->layer);
@@ -43,6 +52,10 @@ std::vector<Layer> read_kinds(const NemotronHConfig& c, Problems& problems) {
       find("hybrid_override_pattern", std::string(1, given),
            [&](const LayerName& each) { return given == each.letter; });
   problems.require(!kinds.empty() && kinds.size() <= 10000, "layers_block_type", "expected 1 to 10000 layers");
+  if (c.layers_block_type && c.hybrid_override_pattern && problems.size() == before)
+    problems.require(!says_otherwise(*c.hybrid_override_pattern, kinds), "hybrid_override_pattern",
+                     fmt::format("got {}, and layers_block_type says otherwise; expected one of them",
+                                 *c.hybrid_override_pattern));
   return kinds;
 }
 

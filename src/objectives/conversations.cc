@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/strings.h"
 #include "hone/random.h"
 #include "text/chat/chat_continuation.h"
 #include "text/chat/tool_calls.h"
@@ -28,6 +29,7 @@ struct Talked {
   std::int64_t number;  // among those that the program hears of
   GivenAnswer answer = {};
   ordered_json messages = ordered_json::array(), calls = {};  // calls: of the last turn; null: not looked for
+  std::int64_t unreadable = 0;                                // of them
   std::string said = {};                                      // the last turn
   bool has_no_room = false;                                   // what it was told last did not fit in, and was not said
   bool is_over = false;
@@ -97,9 +99,9 @@ void Conversing::take(Talked& one, Generated&& turn) const {
   answer.heard.resize(answer.ids.size(), false);
   answer.text = std::move(turn.text), answer.reason = turn.reason;
   ordered_json message{{"role", "assistant"}, {"content", one.said}};
-  one.calls = {};
   if (finds_calls_) {
-    text::ToolCalls found = text::find_tool_calls(one.said);
+    text::ToolCalls found = text::find_tool_calls(one.said, trim(one.prompt).ends_with("<think>"));
+    one.unreadable = found.unreadable;
     answer.calls += std::ssize(found.calls) + found.unreadable;
     answer.failures += found.unreadable;
     one.calls = ordered_json::array();
@@ -116,7 +118,8 @@ ordered_json Conversing::line_of(const Talked& one) const {
           {"prompt", one.prompt},
           {"reference", one.asked.reference},
           {"completion", one.has_no_room ? "" : one.said},
-          {"tool_calls", one.has_no_room ? ordered_json() : one.calls},
+          {"tool_calls", one.has_no_room && finds_calls_ ? ordered_json::array() : one.calls},
+          {"unreadable_tool_calls", one.has_no_room ? 0 : one.unreadable},
           {"messages", one.messages},
           {"complete", one.answer.is_complete() && !one.has_no_room},
           {"last", is_last(one)},

@@ -76,6 +76,14 @@ class Embedding final : public Objective {
           field("matryoshka_weights", &C::matryoshka_weights, "Of these losses, as many; default: 1 of each.")};
     }
     void validate(Problems& problems) const {
+      const bool is_triplet = loss_type == EmbeddingLoss::triplet;
+      const Config usual;
+      problems.require(is_triplet || margin == usual.margin, "margin", "only with loss_type triplet");
+      problems.require(is_triplet || distance == usual.distance, "distance", "only with loss_type triplet");
+      problems.require(compares_pairs(loss_type) || temperature == usual.temperature, "temperature",
+                       "only with loss_type multiple_negatives_ranking or cosent");
+      problems.require(std::set(matryoshka_dims.begin(), matryoshka_dims.end()).size() == matryoshka_dims.size(),
+                       "matryoshka_dims", "got one of them twice, expected each once");
       for (const std::int64_t dims : matryoshka_dims)
         problems.require(dims >= 1, "matryoshka_dims", fmt::format("got {}, expected at least 1", dims));
       problems.require(matryoshka_weights.empty() || matryoshka_weights.size() == matryoshka_dims.size(),
@@ -194,12 +202,20 @@ class Embedding final : public Objective {
                "cosent and cosine_similarity learn it; ignore: [score] passes "
                "over it",
                context);
+      if (scored && config_.loss_type == EmbeddingLoss::cosine_similarity) check_score(doc, batch, i, context);
       if (!scored && needs_score()) refuse(doc, "has no score", "others learn pairs without one", context);
       if (config_.loss_type == EmbeddingLoss::triplet && !with_others.contains(doc.group))
         refuse(doc, "has no negative", "multiple_negatives_ranking learns pairs without one", context);
     }
   }
-  [[noreturn]] void refuse(const Doc& doc, const char* fact, const char* advice, const StepContext& context) const {
+  void check_score(const Doc& doc, const Batch& batch, std::size_t i, const StepContext& context) const {
+    const double score = host::values<double>(batch.extra.at(kScores))[2 * i];
+    if (score < -1 || score > 1)
+      refuse(doc, fmt::format("has a score of {}, and cosines are from -1 to 1", score),
+             "scale the scores, or learn their order alone, by cosent", context);
+  }
+  [[noreturn]] void refuse(const Doc& doc, const std::string& fact, const char* advice,
+                           const StepContext& context) const {
     const std::string loss = config::Values<EmbeddingLoss>::write(config_.loss_type).text();
     throw Error(ErrorKind::data,
                 fmt::format("{}: {}; objective.loss_type is {}", context.record_name(doc.record), fact, loss))

@@ -2,8 +2,11 @@
 #include "objectives/environment.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "base/child.h"
 #include "base/strings.h"
@@ -16,12 +19,22 @@ using nlohmann::ordered_json;
 constexpr const char* kExpected =
     R"(expected {"messages": [...]}, {"text": "..."} or {"done": true}, with a number or null as "reward" where it is done)";
 
+constexpr std::array kKeys = {"messages", "text", "done", "reward", "failures", "id"};
+constexpr double kMostReward = 1e9;  // what is further from 0 is a mistake, and would be all that is learnt from
+
+bool has(const ordered_json& reply, const char* name) { return reply.contains(name) && !reply[name].is_null(); }
+
 // Which of a reply's members is not what it should be; "": none.
 std::string fault_of(const ordered_json& reply) {
-  const auto has = [&](const char* name) { return reply.contains(name) && !reply[name].is_null(); };
+  const auto has = [&](const char* name) { return objectives::has(reply, name); };
   if (!reply.is_object()) return "no object";
+  for (const auto& [key, value] : reply.items())
+    if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
+      return fmt::format("unknown key {}, known are {}", hone::quoted(key), fmt::join(kKeys, ", "));
   if (has("done") && !reply["done"].is_boolean()) return R"("done" is neither true nor false)";
   if (has("reward") && !reply["reward"].is_number()) return R"("reward" is no number)";
+  if (has("reward") && !(std::abs(reply["reward"].get<double>()) <= kMostReward))
+    return R"("reward" is further from 0 than 1e9)";
   if (has("text") && (!reply["text"].is_string() || reply["text"] == "")) return R"("text" is not some text)";
   if (has("failures") && !reply["failures"].is_number_unsigned()) return R"("failures" is no whole number from 0)";
   const bool done = has("done") && reply["done"] == true;
@@ -35,6 +48,24 @@ std::string fault_of(const ordered_json& reply) {
     if (one["role"] == "assistant") return "a message of the assistant's, which is the model";
   }
   return "";
+}
+
+// The same as an answer to this line.
+std::string fault_of_answer(const ordered_json& reply, const ordered_json& told) {
+  if (has(reply, "id") && reply["id"] != told["id"])
+    return fmt::format(R"(it is out of order: "id" {}, expected {})", escape_for_terminal(reply["id"].dump()),
+                       told["id"].dump());
+  const std::size_t calls = told["tool_calls"].is_array() ? told["tool_calls"].size() : 0;
+  if (has(reply, "failures") && reply["failures"].get<std::uint64_t>() > calls)
+    return fmt::format(R"("failures" {}, of {} in "tool_calls" (unreadable ones are counted without it))",
+                       reply["failures"].get<std::uint64_t>(), counted(static_cast<std::int64_t>(calls), "call"));
+  return "";
+}
+
+// The shell says so itself where there is no such program, and many an interpreter where it has no such file.
+bool may_not_have_started(const std::string& failure) {
+  return failure.starts_with("exit code 127 ") || failure.starts_with("exit code 126 ") ||
+         failure.starts_with("exit code 2 ");
 }
 
 }  // namespace
@@ -62,20 +93,30 @@ std::vector<Reply> Environment::say(const std::vector<ordered_json>& lines) {
     told += line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   const Dialogue::Heard heard = dialogue_->say(told, lines.size());
   std::vector<Reply> replies;  // what is wrong with a line says more than that there were too few
-  for (const std::string& line : heard.lines) replies.push_back(reply_in(line, replies.size() + 1));
+  for (const std::string& line : heard.lines)
+    replies.push_back(reply_in(line, replies.size() + 1, lines[replies.size()]));
   if (!heard.failure.empty())
-    throw error(heard.failure).hint("it reads lines until there are no more, and answers each");
+    throw error(heard.failure)
+        .hint(may_not_have_started(heard.failure)
+                  ? "127, 126 and 2 may mean that it has not started: it is run in the folder that hone was started "
+                    "in, and its standard error says why"
+                  : "it reads lines until there are no more, and answers each before it reads the next");
   return replies;
 }
 
-Reply Environment::reply_in(const std::string& line, std::size_t number) const {
+Reply Environment::reply_in(const std::string& line, std::size_t number, const ordered_json& told) const {
   const auto json = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const std::string fault = json.is_discarded() ? "no JSON" : fault_of(json);
-  if (!fault.empty())
-    throw error(fmt::format("line {} of what it wrote: {}; got {}, {}", number, fault, hone::quoted(line), kExpected))
-        .hint("what else it has to say belongs on its standard error");
+  const auto fail = [&](const std::string& fault) {
+    return error(fmt::format("line {} of what it wrote: {}; got {}, {}", number, fault, hone::quoted(line), kExpected));
+  };
+  if (json.is_discarded()) throw fail("no JSON").hint("what else it has to say belongs on its standard error");
+  if (const std::string fault = fault_of(json); !fault.empty()) throw fail(fault);
+  if (const std::string fault = fault_of_answer(json, told); !fault.empty()) throw fail(fault);
+  if (objectives::has(json, "reward") && !counts_rewards_)
+    throw error(fmt::format("line {} of what it wrote: a \"reward\" that no reward counts", number))
+        .hint("add {type: environment} to objective.rewards, or leave \"reward\" out");
   Reply reply;
-  const auto has = [&](const char* name) { return json.contains(name) && !json[name].is_null(); };
+  const auto has = [&](const char* name) { return objectives::has(json, name); };
   if (has("messages")) reply.messages = json["messages"];
   if (has("text")) reply.text = json["text"].get<std::string>();
   reply.done = has("done") && json["done"].get<bool>();

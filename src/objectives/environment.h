@@ -32,8 +32,8 @@ struct EnvironmentOptions {
               "max_completion_length.",
               {.low = 1, .high = 10'000}),
         field("timeout", &C::timeout,
-              "Seconds for what it says to the turns of a micro-batch; then it is ended, and so is the run.",
-              {.low = 0.01, .high = 86400}, OnResume::free)};
+              "Seconds without a line of it, while it has turns to answer; then it is ended, and so is the run.",
+              {.low = 0.01, .high = 86400}, OnResume::record)};
   }
   void validate(Problems& problems) const;
 };
@@ -50,7 +50,9 @@ struct Reply {
 // The program of one step. It is started when there is something to say.
 class Environment {
  public:
-  explicit Environment(const EnvironmentOptions& options) : options_(options) {}
+  // counts_rewards: whether anything is made of those that it gives; where not, giving one is an error.
+  explicit Environment(const EnvironmentOptions& options, bool counts_rewards = true)
+      : options_(options), counts_rewards_(counts_rewards) {}
   // Of these lines of JSON each one's answer. Throws Error(data): what is wrong with the program or its answers.
   std::vector<Reply> say(const std::vector<nlohmann::ordered_json>& lines);
   void finish();  // throws Error(data): another exit code than 0
@@ -59,9 +61,10 @@ class Environment {
   std::int64_t next_number() { return next_number_++; }  // of a conversation
 
  private:
-  Reply reply_in(const std::string& line, std::size_t number) const;
+  Reply reply_in(const std::string& line, std::size_t number, const nlohmann::ordered_json& told) const;
 
   const EnvironmentOptions& options_;
+  const bool counts_rewards_;
   std::unique_ptr<Dialogue> dialogue_;
   std::int64_t next_number_ = 0;
 };

@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "base/log.h"
 #include "hone/error.h"
 #include "objectives/embedding_step.h"
 #include "objectives/rank_correlation.h"
@@ -20,6 +21,8 @@
 
 namespace hone::objectives {
 namespace {
+
+constexpr const char* kSpearman = "spearman";
 
 constexpr std::int64_t kNearest = 10, kQueriesAtOnce = 512;
 
@@ -129,25 +132,31 @@ void compare_scores(const Tensor& vector_SD, const std::vector<Kept>& all, Sums&
     cosines.push_back(host::own_number(cpu_SD[at].dot(cpu_SD[at + 1])));
     scores.push_back(all[i].score);
   }
-  sums["sets"] = 1;
   sums["pairs"] = static_cast<double>(scores.size());
-  sums["spearman_cosine"] = rank_correlation(cosines, scores);
+  if (scores.empty()) return;
+  if (std::all_of(scores.begin(), scores.end(), [&](double score) { return score == scores.front(); })) {
+    log::warning("evaluation: all scores are {}: there is no correlation with them", scores.front());
+    return;
+  }
+  sums["sets"] = 1;
+  sums[kSpearman] = rank_correlation(cosines, scores);
 }
 
 class NeighboursEvaluation final : public Evaluation {
  public:
-  NeighboursEvaluation(std::optional<nn::Pooling> pooling, Neighbours kind) : pooling_(pooling), kind_(kind) {}
+  NeighboursEvaluation(std::optional<nn::Pooling> pooling, Neighbours kind, const Similarity& similarity)
+      : pooling_(pooling), kind_(kind), similarity_(similarity) {}
   RecordKind records() const override { return RecordKind::embedding; }
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
     if (kind_ != Neighbours::by_score) all = {"accuracy@1", "mrr@10", "ndcg@10", "triplet_accuracy"};
-    if (kind_ != Neighbours::of_queries) all.push_back("spearman_cosine");
+    if (kind_ != Neighbours::of_queries) all.push_back(spearman());
     return all;
   }
   Sums measure(const Model&, const Output&, const Batch&, Pass&) const override { return {}; }
 
   Tensor keep(const Model& model, const Output& output, const Batch& batch, Pass&) const override {
-    const Tensor vector_SD = nn::unit_rows(nn::pooled(output, batch, pooling_.value_or(nn::usual_pooling(model))));
+    const Tensor vector_SD = vectors(nn::pooled(output, batch, pooling_.value_or(nn::usual_pooling(model))));
     const Tensor ids = host::read(batch.ids_BT.contiguous());
     Batch here = batch;
     here.ids_BT = ids;
@@ -190,19 +199,29 @@ class NeighboursEvaluation final : public Evaluation {
     };
     for (const char* name : {"accuracy@1", "mrr@10", "ndcg@10"}) add(name, "queries");
     add("triplet_accuracy", "others");
-    add("spearman_cosine", "sets");
+    if (total.contains(kSpearman)) metrics[spearman()] = total.at(kSpearman) / total.at("sets");
     return metrics;
   }
 
  private:
+  const char* spearman() const { return similarity_.dot ? "spearman_dot" : "spearman_cosine"; }
+  // Those whose dot products are what vectors are compared by.
+  Tensor vectors(const Tensor& whole_SD) const {
+    if (!similarity_.dot) return nn::unit_rows(whole_SD, similarity_.dims);
+    const Tensor made_SD = similarity_.normalize ? nn::unit_rows(whole_SD) : whole_SD;
+    return similarity_.dims > 0 ? made_SD.narrow(1, 0, similarity_.dims) : made_SD;
+  }
+
   std::optional<nn::Pooling> pooling_;
   Neighbours kind_;
+  Similarity similarity_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Evaluation> make_neighbours(std::optional<nn::Pooling> pooling, Neighbours kind) {
-  return std::make_shared<NeighboursEvaluation>(pooling, kind);
+std::shared_ptr<const Evaluation> make_neighbours(std::optional<nn::Pooling> pooling, Neighbours kind,
+                                                  const Similarity& similarity) {
+  return std::make_shared<NeighboursEvaluation>(pooling, kind, similarity);
 }
 
 }  // namespace hone::objectives

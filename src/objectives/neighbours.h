@@ -1,6 +1,7 @@
 // How well vectors of texts find what belongs together.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -13,10 +14,18 @@ namespace hone::objectives {
 // cosines is that of the scores; either: as the set has scores or not.
 enum class Neighbours { of_queries, by_score, either };
 
-// By cosine, of whole vectors. of_queries, as sentence-transformers' InformationRetrievalEvaluator: all documents of
-// the set, each once, are candidates for each query (accuracy@1, mrr@10, ndcg@10), and of queries with others how many
-// of these are farther away than the right one (triplet_accuracy). by_score: spearman_cosine. pooling: nothing:
-// nn::usual_pooling().
-std::shared_ptr<const Evaluation> make_neighbours(std::optional<nn::Pooling> pooling, Neighbours kind);
+// What vectors are compared by: their cosine, or the dot product of what the folder's modules make of them; of the
+// first `dims` numbers (0: all).
+struct Similarity {
+  bool dot = false, normalize = true;
+  std::int64_t dims = 0;
+};
+
+// of_queries, as sentence-transformers' InformationRetrievalEvaluator: all documents of the set, each once, are
+// candidates for each query (accuracy@1, mrr@10, ndcg@10), and of queries with others how many of these are farther
+// away than the right one (triplet_accuracy). by_score: spearman_cosine (or spearman_dot), where scores differ.
+// pooling: nothing: nn::usual_pooling().
+std::shared_ptr<const Evaluation> make_neighbours(std::optional<nn::Pooling> pooling, Neighbours kind,
+                                                  const Similarity& similarity = {});
 
 }  // namespace hone::objectives

@@ -29,7 +29,8 @@ constexpr const char *kPolicyReference = "reference", *kReferenceTokens = "refer
                      *kOldLogProbs = "old_log_probs", *kAdvantage = "advantage", *kReward = "reward",
                      *kComplete = "complete", *kLength = "length",
                      *kLearnt = "learnt", *kTurns = "environment/turns", *kCalls = "calls", *kFailures = "failures",
-                     *kCallFrequency = "tools/call_frequency", *kFailureFrequency = "tools/failure_frequency";
+                     *kCallFrequency = "tools/call_frequency", *kFailureFrequency = "tools/failure_frequency",
+                     *kMissing = "rewards/environment/missing";
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // A reward's models, by the names that the run has for them.
@@ -131,6 +132,10 @@ Needs PolicyObjective::needs() const {
 
 void PolicyObjective::check(const Model& model) const { require_causal_lm(model, "objective " + name_); }
 
+bool PolicyObjective::counts_outcomes() const {
+  return std::any_of(rewards_.begin(), rewards_.end(), [](const auto& one) { return one->needs_environment(); });
+}
+
 std::string PolicyObjective::reward_name(std::size_t which) const { return "rewards/" + reward_names_[which]; }
 
 std::optional<std::vector<std::string>> PolicyObjective::measures() const {
@@ -138,6 +143,7 @@ std::optional<std::vector<std::string>> PolicyObjective::measures() const {
   for (std::size_t i = 0; i < rewards_.size(); ++i) names.push_back(reward_name(i) + "/mean");
   names.insert(names.end(), {"completions/mean_length", "completions/clipped_ratio", "entropy"});
   if (has_environment()) names.insert(names.end(), {kTurns, kCallFrequency, kFailureFrequency});
+  if (counts_outcomes()) names.push_back(kMissing);
   if (beta_ > 0) names.push_back("kl");
   for (std::string& name : further_measures()) names.push_back(std::move(name));
   return names;
@@ -154,7 +160,7 @@ std::vector<GivenAnswer> PolicyObjective::answers_to(const std::vector<Asked>& a
 
 PolicyObjective::Judged PolicyObjective::judged(const Group& group, std::int64_t each, const SeedOfAnswer& seed,
                                                 const StepContext& context, bool evaluation) const {
-  Environment environment(options_.environment);
+  Environment environment(options_.environment, counts_outcomes());
   const auto answer = [&](const std::vector<Asked>& asked, const SeedOfAnswer& own) {
     return answers_to(asked, each, own, context, environment);
   };
@@ -177,6 +183,7 @@ PolicyObjective::Judged PolicyObjective::judged(const Group& group, std::int64_t
     if (!has_environment()) continue;
     for (const auto& [name, count] : {std::pair(kTurns, one.turns), {kCalls, one.calls}, {kFailures, one.failures}})
       made.counts[name].push_back(static_cast<double>(count));
+    made.counts[kMissing].push_back(one.outcome ? 0 : 1);
   }
   made.evaluation = evaluation;
   made.rollout = std::move(rollout);
@@ -368,6 +375,7 @@ void PolicyObjective::add_turns(const Batch& batch, LossTerms& result) const {
   const Tensor calls_S = column_of(batch, kCalls);
   add_mean_of_some(kTurns, column_of(batch, kTurns), result);
   add_mean_of_some(kCallFrequency, calls_S, result);
+  if (counts_outcomes()) add_mean_of_some(kMissing, column_of(batch, kMissing), result);
   result.means.push_back({kFailureFrequency, column_of(batch, kFailures).sum(), calls_S.sum()});
 }
 

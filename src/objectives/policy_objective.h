@@ -121,6 +121,7 @@ class PolicyObjective : public Objective {
                 bool evaluation) const;
   Groups dealt_out(const Group& learnt, double batches, const World& world) const;
   bool has_environment() const { return !options_.environment.command.empty(); }
+  bool counts_outcomes() const;  // whether a reward goes by what the environment says
   void judge(Judged& judged, const StepContext& context) const;
   Group learnable(Judged& judged, const StepContext& context) const;
   Tensor log_probs(const CausalLm& model, const Output& output, const Batch& batch, const Pass& pass,

@@ -5,6 +5,7 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
+#include <event2/keyvalq_struct.h>
 #include <event2/thread.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -85,6 +86,27 @@ bool is_closed(evhttp_request* request) {
   char byte;
   const ssize_t got = recv(bufferevent_getfd(connection), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+// Requests that somebody in between may have read otherwise, and bodies that are not what they seem; null: neither.
+const char* refused(evhttp_request* request) {
+  int lengths = 0;
+  const evkeyvalq* headers = evhttp_request_get_input_headers(request);
+  for (const evkeyval* one = headers->tqh_first; one; one = one->next.tqe_next)
+    lengths += evutil_ascii_strcasecmp(one->key, "Content-Length") == 0 ||
+               evutil_ascii_strcasecmp(one->key, "Transfer-Encoding") == 0;
+  if (lengths > 1) return "More than one length of the body";
+  const std::string encoding = header_of(request, "Content-Encoding");
+  return encoding.empty() || encoding == "identity" ? nullptr : "Content-Encoding: bodies are read as they are";
+}
+
+void require_address(const std::string& host) {
+  evutil_addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM, hints.ai_flags = EVUTIL_AI_PASSIVE;
+  const int error = evutil_getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (found) evutil_freeaddrinfo(found);
+  if (error != 0)
+    throw Error(ErrorKind::usage, fmt::format("cannot listen at {}: {}", host, evutil_gai_strerror(error)));
 }
 
 int port_of(int socket) {
@@ -177,9 +199,12 @@ void HttpServer::Core::forget(Reply::State* state) {
   fewer.notify_all();
 }
 
+// Its end of a connection whose other end is closed: libevent, which reads nothing meanwhile, would keep it for ever.
 void HttpServer::Core::look_after_all() {
+  std::vector<evhttp_connection*> closed;
   for (const auto& state : open)
-    if (!state->ended && is_closed(state->request)) state->gone = true;
+    if (is_closed(state->request)) closed.push_back(evhttp_request_get_connection(state->request));
+  for (evhttp_connection* connection : closed) evhttp_connection_free(connection);  // forget() is called for each
 }
 
 void HttpServer::Core::take(evhttp_request* request) {
@@ -188,6 +213,7 @@ void HttpServer::Core::take(evhttp_request* request) {
     add_headers(request, options, "");
     return evhttp_send_reply(request, 204, nullptr, nullptr);
   }
+  if (const char* why = refused(request)) return evhttp_send_error(request, *why == 'C' ? 415 : 400, why);
   const auto state = std::make_shared<Reply::State>();
   state->core = shared_from_this(), state->request = request;
   open.insert(state);
@@ -218,6 +244,7 @@ void HttpServer::Core::listen() {
   base.reset(event_base_new());
   http.reset(base ? evhttp_new(base.get()) : nullptr);
   if (!threads_are_told || !http) throw Error(ErrorKind::usage, "HTTP: there is no event loop to be had");
+  require_address(options.host);
   evhttp_set_max_body_size(http.get(), static_cast<ev_ssize_t>(options.most_body));
   evhttp_set_max_headers_size(http.get(), kMostHeaders);
   evhttp_set_timeout(http.get(), kIdleSeconds);
@@ -227,8 +254,8 @@ void HttpServer::Core::listen() {
       http.get(), [](evhttp_request* request, void* self) { static_cast<Core*>(self)->take(request); }, this);
   socket = evhttp_bind_socket_with_handle(http.get(), options.host.c_str(), static_cast<ev_uint16_t>(options.port));
   if (!socket)
-    throw Error(ErrorKind::usage, fmt::format("cannot listen at {}, port {}: {}", options.host, options.port,
-                                              errno ? std::strerror(errno) : "no such address"));
+    throw Error(ErrorKind::usage,
+                fmt::format("cannot listen at {}, port {}: {}", options.host, options.port, std::strerror(errno)));
   port = port_of(evhttp_bound_socket_get_fd(socket));
   wake.reset(event_new(
       base.get(), -1, EV_PERSIST, [](int, short, void* self) { static_cast<Core*>(self)->do_all(); }, this));
@@ -279,7 +306,8 @@ void Reply::send(int status, const std::string& json) const {
   state_->core->post([state = state_, status, json] {
     if (!state->request || std::exchange(state->ended, true)) return;
     add_headers(state->request, state->core->options, "application/json");
-    evhttp_send_reply(state->request, status, nullptr, buffer_of(json).get());
+    const bool with_body = evhttp_request_get_command(state->request) != EVHTTP_REQ_HEAD;
+    evhttp_send_reply(state->request, status, nullptr, with_body ? buffer_of(json).get() : nullptr);
   });
 }
 

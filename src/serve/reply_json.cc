@@ -41,12 +41,10 @@ ordered_json chat_log_probs(const ChoiceText& choice, const Tokenizer& tokenizer
 ordered_json text_log_probs(const ChoiceText& choice, const Tokenizer& tokenizer) {
   ordered_json tokens = ordered_json::array(), own = ordered_json::array(), top = ordered_json::array(),
                offsets = ordered_json::array();
-  std::size_t offset = choice.text_offset;
   for (const ToldToken& one : choice.tokens) {
     const std::string text = token_text(tokenizer, one.id);
     tokens.push_back(text);
-    offsets.push_back(offset);
-    offset += text.size();
+    offsets.push_back(one.offset);
     if (!one.has_log_probs) {
       own.push_back(nullptr), top.push_back(nullptr);
       continue;

@@ -16,6 +16,7 @@ struct ToldToken {
   std::int32_t id = 0;
   bool has_log_probs = false;  // the first token of a prompt has none
   generate::TokenLogProbs log_probs = {};
+  std::size_t offset = 0;  // where its text begins in the whole one, in characters
 };
 
 // What all replies to a request have.
@@ -30,7 +31,6 @@ struct ChoiceText {
   std::string text;
   std::string finish_reason;      // "": it goes on
   std::vector<ToldToken> tokens;  // where probabilities were asked for
-  std::size_t text_offset = 0;    // of the first of them in the whole text
   bool has_tool_calls = false;    // are to be looked for in the text
 };
 

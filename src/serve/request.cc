@@ -217,14 +217,28 @@ void join_parts(ordered_json& message, std::size_t i) {
   if (content == message.end() || !content->is_array()) return;
   std::string text;
   for (const ordered_json& part : *content) {
-    const bool is_text =
-        part.is_object() && part.value("type", "") == "text" && part.contains("text") && part["text"].is_string();
+    const bool is_text = part.is_object() && part.size() == 2 && part.value("type", "") == "text" &&
+                         part.contains("text") && part["text"].is_string();
     if (!is_text)
       throw Refused(400, fmt::format("messages[{}].content: only parts of type text are read here", i), "messages",
                     "unsupported_content");
     text += (text.empty() ? "" : "\n") + part["text"].get<std::string>();
   }
   *content = text;
+}
+
+// A field that the template does not read would be lost. Some tools' answers have a name beside their id.
+void check_message(const ordered_json& message, std::size_t i, const Served& served) {
+  static const std::set<std::string> known{"role", "content", "tool_calls", "tool_call_id", "reasoning_content"};
+  for (const auto& [name, value] : message.items()) {
+    const bool is_neutral = value.is_null() || (value.is_array() && value.empty());
+    const bool is_tools_name = name == "name" && message.value("role", ordered_json()) == "tool";
+    if (is_neutral || is_tools_name || known.contains(name) || served.template_reads(name)) continue;
+    throw Refused(
+        400,
+        fmt::format("messages[{}].{}: the model's chat template does not read it", i, escape_for_terminal(name, 60)),
+        "messages", "unknown_field");
+  }
 }
 
 // The API has a call's arguments as a text of JSON, templates as what it says.
@@ -240,7 +254,7 @@ void read_arguments(ordered_json& message) {
   }
 }
 
-ordered_json row_of(Fields& fields, Request& request) {
+ordered_json row_of(Fields& fields, const Served& served, Request& request) {
   const ordered_json* messages = fields.find("messages");
   if (!messages || !messages->is_array() || messages->empty())
     throw Refused(400, "messages: expected a list of messages with at least one", "messages");
@@ -248,7 +262,7 @@ ordered_json row_of(Fields& fields, Request& request) {
   for (std::size_t i = 0; i < row["messages"].size(); ++i) {
     ordered_json& message = row["messages"][i];
     if (!message.is_object()) throw Refused(400, fmt::format("messages[{}]: expected an object", i), "messages");
-    join_parts(message, i), read_arguments(message);
+    check_message(message, i, served), join_parts(message, i), read_arguments(message);
   }
   if (row["messages"].back().value("role", "") == "assistant")
     throw Refused(400, "messages: the last one is the assistant's; an answer is a turn of its own here", "messages");
@@ -317,7 +331,7 @@ Request read_chat(const ordered_json& body, const Served& served) {
   const auto likeliest = fields.integer("top_logprobs", 0, kMostLikeliest);
   if (likeliest && !log_probs) throw Refused(400, "top_logprobs: only with logprobs: true", "top_logprobs");
   if (log_probs) request.log_probs = likeliest.value_or(0);
-  const ordered_json row = row_of(fields, request);
+  const ordered_json row = row_of(fields, served, request);
   fields.only("tool_choice", {"auto", "none"}, "the model itself chooses whether it calls a tool");
   fields.only("response_format", {{{"type", "text"}}}, "answers are not held to a form here");
   fields.only("modalities", {{"text"}}, "answers are texts");

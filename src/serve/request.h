@@ -30,12 +30,13 @@ struct Served {
   const Model* model = nullptr;
   std::shared_ptr<const Tokenizer> tokenizer = {};
   GenerateConfig defaults = {}, chat_defaults = {};  // for what a request leaves open; of a chat with its turns' end
-  std::int64_t max_length = 0;             // tokens of a prompt and its answer
-  std::int64_t most_answers = 0;           // of one request
+  std::int64_t max_length = 0;                       // tokens of a prompt and its answer
+  std::int64_t most_answers = 0;                     // of one request
   // What the model continues for {messages, tools, documents, chat_template_kwargs}; empty: there is no chat template.
   // Throws Error.
   std::function<std::string(const nlohmann::ordered_json&)> chat_text = {};
-  bool finds_tool_calls = false;  // in what is answered to a chat with tools
+  std::function<bool(const std::string&)> template_reads = {};  // whether the chat template has this name in it
+  bool finds_tool_calls = false;                                // in what is answered to a chat with tools
 };
 
 struct Request {

@@ -22,6 +22,15 @@ using nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kStopEvery{200};  // whether it is to stop
 
+// Schemes are named in either case.
+std::string key_of(const std::string& authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  const bool is_bearer = authorization.size() >= kScheme.size() &&
+                         std::equal(kScheme.begin(), kScheme.end(), authorization.begin(),
+                                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
+  return is_bearer ? authorization.substr(kScheme.size()) : "";
+}
+
 // The same whatever of it is right.
 bool same_key(const std::string& given, const std::string& expected) {
   unsigned different = given.size() != expected.size();
@@ -30,8 +39,9 @@ bool same_key(const std::string& given, const std::string& expected) {
   return different == 0;
 }
 
-std::string part_text(const ReplyHead& head, ordered_json choice) {
-  return dumped(reply_of(head, ordered_json::array({std::move(choice)}), nullptr, /*is_part=*/true));
+std::size_t characters_of(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 void refuse(const Reply& reply, const Refused& why) { reply.send(why.status, dumped(error_of(why))); }
@@ -44,6 +54,7 @@ struct Service::Choice {
   std::size_t prompt = 0, number = 0;  // of the request's; the engine's
   ChoiceText said = {};                // what is to be told at the end; in a stream, with the next part
   bool begun = false, ended = false;   // a part of it was sent; all of it is there
+  std::size_t characters = 0;          // of its text so far
 };
 
 struct Service::Job {
@@ -82,7 +93,7 @@ void Service::handle(HttpRequest request, const Reply& reply) try {
   if (request.method != method && !(request.method == "HEAD" && is_health))
     throw Refused(405, fmt::format("{}: got {}, expected {}", request.path, request.method, method));
   if (is_health) return reply.send(200, R"({"status": "ok"})");
-  if (!options_.api_key.empty() && !same_key(request.authorization, "Bearer " + options_.api_key))
+  if (!options_.api_key.empty() && !same_key(key_of(request.authorization), options_.api_key))
     throw Refused(401, "the header Authorization does not have the key that this server was given", "",
                   "invalid_api_key");
   if (!is_models) return accept(request, reply, is_chat);
@@ -162,9 +173,13 @@ void Service::begin(const std::vector<std::shared_ptr<Job>>& jobs) {
       choice->said.has_tool_calls = request.has_tools && served_.finds_tool_calls;
       const std::vector<std::int32_t>& prompt = request.prompts[choice->prompt];
       if (request.echo) choice->said.text = request.texts[choice->prompt];
-      for (std::size_t t = 0; !of_prompts.empty() && t < prompt.size(); ++t)
-        choice->said.tokens.push_back(t == 0 ? ToldToken{prompt[t]}
-                                             : ToldToken{prompt[t], true, of_prompts[choice->prompt][t - 1]});
+      StreamDecoder decoder(*served_.tokenizer);
+      for (std::size_t t = 0; !of_prompts.empty() && t < prompt.size(); ++t) {
+        choice->said.tokens.push_back({.id = prompt[t], .has_log_probs = t > 0, .offset = choice->characters});
+        if (t > 0) choice->said.tokens.back().log_probs = of_prompts[choice->prompt][t - 1];
+        choice->characters += characters_of(decoder.push(prompt[t]));
+      }
+      choice->characters = characters_of(choice->said.text);
       choice->number = next_++;
       if (request.config->max_new_tokens > 0) {
         asked.push_back(
@@ -188,10 +203,20 @@ void Service::told(std::size_t number, std::int32_t id, const std::string& text,
   Job& job = *choice.job;
   ++job.usage.completion_tokens;
   choice.said.text += text;
-  if (log_probs) choice.said.tokens.push_back({id, true, *log_probs});
+  if (log_probs)
+    choice.said.tokens.push_back(
+        {.id = id, .has_log_probs = true, .log_probs = *log_probs, .offset = choice.characters});
+  choice.characters += characters_of(text);
   // Whether a text is a call of a tool is known at its end.
   const bool waits = choice.said.has_tool_calls || (choice.said.text.empty() && choice.said.tokens.empty());
   if (job.in_parts() && !waits) send_part(choice);
+}
+
+// Where the number of tokens was asked for, the parts before it say that it is yet to come.
+std::string Service::part_text(const Job& job, ordered_json choice) {
+  ordered_json part = reply_of(job.head, ordered_json::array({std::move(choice)}), nullptr, /*is_part=*/true);
+  if (job.request.include_usage) part["usage"] = nullptr;
+  return dumped(part);
 }
 
 // What is to be told of it since the last part.
@@ -200,12 +225,10 @@ void Service::send_part(Choice& choice) {
   if (job.head.is_chat && !choice.begun) {
     ChoiceText opening;
     opening.index = choice.said.index;
-    job.reply.event(part_text(job.head, part_of(opening, *served_.tokenizer, job.head, true)));
+    job.reply.event(part_text(job, part_of(opening, *served_.tokenizer, job.head, true)));
   }
   choice.begun = true;
-  job.reply.event(part_text(job.head, part_of(choice.said, *served_.tokenizer, job.head, false)));
-  for (const ToldToken& one : choice.said.tokens)
-    choice.said.text_offset += token_text(*served_.tokenizer, one.id).size();
+  job.reply.event(part_text(job, part_of(choice.said, *served_.tokenizer, job.head, false)));
   choice.said.text.clear(), choice.said.tokens.clear();
 }
 

@@ -21,9 +21,9 @@ struct ServiceOptions {
   std::int64_t rows = 16;             // answers that are made at the same time
   std::int64_t queue = 256;           // requests that may wait
   std::int64_t most_cache_bytes = 0;  // of keys and values; 0: no limit
-  std::function<std::int64_t(std::int64_t rows, std::int64_t tokens)>
-      cache_bytes = {};      // of so many answers as long as this
-  std::string api_key = {};  // "": none is asked for
+  std::function<std::int64_t(std::int64_t rows, std::int64_t tokens)> cache_bytes =
+      {};                                 // of so many answers as long as this
+  std::string api_key = {};               // "": none is asked for
   std::string adapter = kDefaultAdapter;  // of the model; "": none
 };
 
@@ -51,6 +51,7 @@ class Service {
   void fail_running(const std::string& why);
   void told(std::size_t number, std::int32_t id, const std::string& text, const generate::TokenLogProbs* log_probs);
   void finished(std::size_t number, const Generated& answer);
+  static std::string part_text(const Job& job, nlohmann::ordered_json choice);
   void send_part(Choice& choice);
   void end(Choice& choice, const std::string& reason);
   void end(Job& job);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -155,6 +156,34 @@ void check_prompts(const Needs& needs, const std::string& option, const Dataset&
             .hint("data.loss: completion or assistant tells prompts apart");
 }
 
+class NoModels final : public Resources {
+ public:
+  RoleModel model(const std::string&) const override {
+    throw Error(ErrorKind::bug, "a record is looked at before there are models");
+  }
+};
+
+// Of texts to embed: the first record of each kind is shown to the objective, which refuses what it does not learn.
+void check_texts(const Recipe& recipe, const Inputs& inputs, const Dataset& data) {
+  if (recipe.objective.type != "embedding") return;
+  const std::unique_ptr<Objective> objective = make_objective(recipe);
+  const World alone;
+  const NoModels none;
+  StepContext context{*inputs.model, alone, none};
+  context.record_name = [&](std::int64_t record) { return data.record_name(record); };
+  std::set<std::tuple<bool, bool, bool>> seen;  // has a score, one that no cosine is, others
+  for (std::int64_t row = 0; row < data.rows(); ++row) {
+    std::map<std::int64_t, HostRow> records;
+    for (HostDoc& doc : data.row(row)) records[doc.group].push_back(std::move(doc));
+    for (const auto& [group, docs] : records) {
+      const auto score = docs[0].numbers.find("score");
+      const bool scored = score != docs[0].numbers.end();
+      if (!seen.emplace(scored, scored && std::abs(score->second[0]) > 1, docs.size() > 2).second) continue;
+      objective->prepare_evaluation(to_batch(pad({docs}, 0)), context);
+    }
+  }
+}
+
 void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options options, Inputs& inputs) {
   const DataSection& data = recipe.data;
   options.cache_folder = cache_folder(recipe);
@@ -180,9 +209,15 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
   const auto check = [&](const std::string& option, const Dataset& data) {
     check_answers(needs, option, data);
     check_prompts(needs, option, data);
+    check_texts(recipe, inputs, data);
   };
   if (const Dataset* dataset = inputs.train->as_dataset()) check("data.train", *dataset);
   for (const EvalSet& set : inputs.evals) check("data.eval: " + set.name, *set.data);
+  if (needs.records == RecordKind::embedding)
+    for (const auto& [name, files] : data.test.files)
+      check("data.test: " + name, *during("reading data.test." + name, [&, &files = files] {
+        return Dataset::make(files, *inputs.tokenizer, options);
+      }));
   for (const EvalSet& set : inputs.evals)
     if (set.data->rows() == 0)
       throw Error(ErrorKind::data, fmt::format("data.eval: {}: no row to evaluate on", set.name));

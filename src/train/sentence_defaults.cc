@@ -7,6 +7,7 @@
 #include "hone/config_read.h"
 #include "hone/hub.h"
 #include "hub/sentence_files.h"
+#include "train/make_objective.h"
 
 namespace hone::training {
 namespace {
@@ -43,6 +44,17 @@ void take_sentence_defaults(Recipe& recipe) {
   Problems problems;
   config::Values<config::Choice<Objective>>::read(node, recipe.objective, {problems, "objective"});
   problems.raise();
+}
+
+std::map<std::string, std::string> files_beside(const Recipe& recipe, const Inputs& inputs, const Model& model) {
+  auto files = make_objective(recipe)->folder_files(model, recipe.data.max_length);
+  if (files.empty()) return files;
+  for (const std::filesystem::path& source : {inputs.adapter_source, inputs.source})
+    if (!source.empty() && hub::read_sentence_folder(source)) {
+      hub::keep_settings(source, files);
+      break;
+    }
+  return files;
 }
 
 }  // namespace hone::training

@@ -1,12 +1,20 @@
 // What a folder of sentence-transformers says of how its model embeds, as defaults of a recipe.
 #pragma once
 
+#include <map>
+#include <string>
+
+#include "hone/model.h"
 #include "hone/recipe.h"
+#include "train/inputs.h"
 
 namespace hone::training {
 
 // Of objective embedding: pooling, normalize and prompts that the recipe leaves open, where model.path is such a
 // folder. A folder that is not there is somebody else's matter.
 void take_sentence_defaults(Recipe& recipe);
+
+// Objective::folder_files() of this run's checkpoints; with what the folder that it began with says besides.
+std::map<std::string, std::string> files_beside(const Recipe& recipe, const Inputs& inputs, const Model& model);
 
 }  // namespace hone::training

@@ -16,6 +16,7 @@ Recipe for_test(const Recipe& given) {
   recipe.data.eval = {};
   recipe.data.eval.files = recipe.data.test.files;
   recipe.data.train = recipe.data.test.files.begin()->second;
+  recipe.data.test = {};
   recipe.data.stream_window = DataSection().stream_window;  // a test set is no stream
   recipe.data.cache = "none";
   TrainerSection& trainer = recipe.trainer;

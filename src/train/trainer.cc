@@ -20,6 +20,7 @@
 #include "train/ranks.h"
 #include "train/restore.h"
 #include "train/resume.h"
+#include "train/sentence_defaults.h"
 #include "train/tell_step.h"
 #include "train/world_facts.h"
 
@@ -148,8 +149,7 @@ void Trainer::choose_files() {
   files_ = hub::model_files(
       model_, inputs.source, inputs.tokenizer.get(),
       {.turn_end = learnt_turn_end(recipe_, inputs), .type = save_types_->most(), .align_ids = inputs.has_tokenizer()});
-  const auto objective = make_objective(recipe_);
-  for (auto& file : objective->folder_files(model_, recipe_.data.max_length)) files_.texts.push_back(file);
+  for (auto& file : files_beside(recipe_, inputs, model_)) files_.texts.push_back(file);
 }
 
 Summary Trainer::run() {

@@ -50,8 +50,10 @@ TEST_F(Spoken, SaysWhyItWasNotHeard) {
   EXPECT_EQ(said("read -r x; echo 1; exit 4"), "exit code 4 after 1 of 2 lines|1");
   EXPECT_EQ(said("read -r x; echo 1"), "ended after 1 of 2 lines|1");
   EXPECT_EQ(said("kill -9 $$"), "ended by signal 9 after 0 of 2 lines");
-  EXPECT_EQ(said("read -r x; echo 1; sleep 100", 0.3), "not done after 0.3 s, so it was ended|1");
+  EXPECT_EQ(said("read -r x; echo 1; sleep 100", 0.3), "no further line for 0.3 s, so it was ended|1");
   EXPECT_EQ(said("/no/such/program 2> /dev/null"), "exit code 127 after 0 of 2 lines");
+  // Each line has its own time.
+  EXPECT_EQ(said("read -r x; sleep 0.8; echo 1; sleep 0.8; echo 2; cat", 1.2), "|1|2");
   Dialogue endless("yes", {.most_output = 1 << 16});
   EXPECT_EQ(endless.say("a\n", 1 << 30).failure, "wrote more than 65.5 kB");
 }

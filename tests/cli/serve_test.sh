@@ -82,6 +82,14 @@ grep -qF "{\"url\":\"http://127.0.0.1:$port\",\"model\":\"m\",\"batch_size\":16,
   out || fail "$(cat out)"
 stop
 
+status=0; hone serve m --port 0 --api-key '' >/dev/null 2>err || status=$?
+[ $status = 2 ] || fail "an empty key was taken"
+hone serve m --port 0 --max-length 5000 >out 2>log &
+child=$!
+for _ in $(seq 300); do if grep -q 'http:' out; then break; fi; sleep 0.05; done
+grep -q 'warning: --max-length: got 5000, but the model was made for 3000 tokens' log || fail "no warning"
+stop
+
 # A stop finishes what is begun.
 start
 exec 4<>"/dev/tcp/127.0.0.1/$port"

@@ -58,6 +58,18 @@ TEST_F(TextsToEmbed, AreDocumentsOfOneRow) {
   EXPECT_FALSE(batch.extra.contains("score"));
 }
 
+TEST_F(TextsToEmbed, MayHaveNegativesInSeveralFields) {
+  const auto data = make(R"({"query": "a", "positive": "b", "negative_2": "d", "negative_10": "e", "negative_1": "c"})"
+                         "\n"
+                         R"({"query": "a", "positive": "b", "negative": "x", "negative_1": ["y", "z"]})");
+  EXPECT_EQ(row(*data), "query: a | chosen: b | rejected: c | rejected: d | rejected: e");
+  EXPECT_EQ(row(*data, 1), "query: a | chosen: b | rejected: x | rejected: y | rejected: z");
+  EXPECT_EQ(row(*make("query,positive,negative_1,negative_2\na,b,c,d\n", options(), {}, "a.csv")),
+            "query: a | chosen: b | rejected: c | rejected: d");
+  EXPECT_THAT(refused(R"({"query": "a", "positive": "c", "negative_1": "d", "score": 1})"),
+              HasSubstr("a score is of two texts"));
+}
+
 TEST_F(TextsToEmbed, MayHaveAScore) {
   const auto data = make(R"({"sentence1": "ab", "sentence2": "c", "score": 0.25})"
                          "\n"
@@ -70,6 +82,17 @@ TEST_F(TextsToEmbed, StandBehindTheirPrompts) {
   how.query_prompt = "q:", how.document_prompt = "d:";
   EXPECT_EQ(row(*make(R"({"query": "ab", "positive": "c", "negative": "e"})", how)),
             "query: q:ab | chosen: d:c | rejected: d:e");
+}
+
+// Else all texts were the same.
+TEST_F(TextsToEmbed, AreNotReadBehindAPromptThatLeavesNothing) {
+  Dataset::Options how = options(10);
+  how.document_prompt = "12345678901234567890";
+  const std::string line = R"({"query": "ab", "positive": "c"})";
+  EXPECT_THAT(error_of(ErrorKind::config, [&] { make(line, how); }),
+              HasSubstr("tokens and max_length is 10: nothing of a text is left"));
+  how.overlong = Overlong::keep_end;
+  EXPECT_EQ(make(line, how)->rows(), 1);
 }
 
 TEST_F(TextsToEmbed, AreReadByOtherNamesAndFromTables) {

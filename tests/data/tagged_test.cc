@@ -1,6 +1,7 @@
 // Texts whose words have labels, and answers whose steps have: forms of records, what becomes of them, what is refused.
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "data/inspect.h"
 #include "data/words.h"
 #include "hone/data_in_memory.h"
@@ -189,6 +190,62 @@ TEST_F(Tagged, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(refused(kAda, options(RecordKind::language)), HasSubstr("objective: {type: token_classification}"));
 }
 
+TEST_F(Tagged, NoEntityIsLostWithoutAWord) {
+  const auto text = [](const std::string& text, const std::string& entities) {
+    return R"({"text": ")" + text + R"(", "entities": [)" + entities + "]}";
+  };
+  EXPECT_THAT(refused(text("Ada  ran", R"({"start": 3, "end": 5, "label": "PER"})")),
+              HasSubstr("1.jsonl:1: entity \"PER\" at 3 to 5: no character of a word"));
+  EXPECT_THAT(refused(text("  ", R"({"start": 0, "end": 1, "label": "PER"})")), HasSubstr("no character of a word"));
+  EXPECT_THAT(refused(R"({"tokens": ["a", " "], "tags": ["O", "B-PER"]})"),
+              HasSubstr("3.jsonl:1: word 2 is \" \" and has the label \"B-PER\""));
+  EXPECT_THAT(refused(R"({"tokens": ["", "a"], "tags": ["B-PER", "O"]})"), HasSubstr("word 1 is \"\" and"));
+  EXPECT_THAT(refused(R"({"tokens": ["a", "\u200b"], "tags": ["O", "B-PER"]})"), HasSubstr("word 2 is"));
+  EXPECT_THAT(make(R"({"tokens": ["a", " ", ""], "tags": ["X", "O", -100]})"
+                   "\n" +
+                   std::string(kAda) + "\n")
+                  ->labels(),
+              ElementsAre("B-PER", "O", "X"));
+  EXPECT_THAT(refused(text("Zoë ran", R"({"start": 0, "end": 3, "label": "PER", "text": "Zo"})")),
+              HasSubstr(R"("entities": got an entity at 0 to 3 whose text is "Zo", expected "Zoë", which stands there)"));
+  EXPECT_EQ(make(text("Zoë ran", R"({"start": 0, "end": 3, "label": "PER", "text": "Zoë"})") + "\n")->rows(), 1);
+}
+
+// The word has the label of the first, and it is told.
+TEST_F(Tagged, EntitiesThatShareAWordAreCounted) {
+  std::string told;
+  log::set_sink([&](log::Level level, std::string_view message) {
+    if (level == log::Level::warning) told += message;
+  });
+  const auto data = make(std::string(kAda) + "\n" +
+                         R"({"text": "Ulm-New York", "entities": [{"start": 0, "end": 3, "label": "X"},)"
+                         R"( {"start": 4, "end": 12, "label": "Y"}]})"
+                         "\n");
+  log::set_sink({});
+  EXPECT_THAT(told, HasSubstr("1.jsonl: 1 entity is in a word with another entity, which the word has the label of; "
+                              "the first at line 2"));
+  EXPECT_THAT(labels_in(*data, 1), ElementsAre("B-X at 1", "B-Y at 8"));
+}
+
+TEST_F(Tagged, LabelsAreOfOneForm) {
+  for (const std::string label : {"B-PER", "I-PER", "O"})
+    EXPECT_THAT(refused(R"({"text": "Ada", "entities": [{"start": 0, "end": 3, "label": ")" + label + R"("}]})"),
+                HasSubstr("\"entities\": got the label \"" + label + "\", expected what an entity is"));
+  EXPECT_THAT(refused(R"({"tokens": ["a", "b"], "tags": ["O", 1]})"),
+              HasSubstr("got mixed kinds of labels: names and whole numbers, expected labels of one kind"));
+  EXPECT_THAT(refused(R"({"prompt": "a", "completions": ["b", "c"], "labels": [true, 1]})", options(RecordKind::steps)),
+              HasSubstr("got mixed kinds of labels: true and false and whole numbers"));
+  EXPECT_THAT(refused(std::string(kAda) + "\n" + R"({"tokens": ["a"], "tags": [1]})"),
+              HasSubstr(R"(mixed kinds of labels: "1" and "B-PER"; expected names or whole numbers)"));
+  const auto entity = [&](const std::string& members) {
+    return refused(R"({"text": "Ada", "entities": [{)" + members + "}]}");
+  };
+  EXPECT_THAT(entity(R"("start": 0, "end": 3)"), HasSubstr("without \"label\", expected {start, end, label}"));
+  EXPECT_THAT(entity(R"("start": 0, "label": "X")"), HasSubstr("without \"end\", expected {start, end, label}"));
+  EXPECT_THAT(entity(R"("start": 0.5, "end": 3, "label": "X")"),
+              HasSubstr("whose \"start\" is 0.5, expected a whole number of characters"));
+}
+
 TEST_F(Tagged, StepsHaveLabelsAtTheirEnds) {
   const std::string line = R"({"prompt": "1+1?", "completions": ["It is", "3"], "labels": [true, false]})"
                            "\n";
@@ -210,10 +267,32 @@ TEST(Words, AreRunsOfLettersAndSignsAlone) {
     for (const auto& [begin, end] : data::words_in(text)) all.push_back(text.substr(begin, end - begin));
     return all;
   };
-  EXPECT_THAT(words("Ada's e-mail, 3.5!"), ElementsAre("Ada", "'", "s", "e", "-", "mail", ",", "3", ".", "5", "!"));
+  EXPECT_THAT(words("Ada's e-mail, 3.5!"), ElementsAre("Ada", "'s", "e-mail", ",", "3.5", "!"));
   EXPECT_THAT(words(" Zoë\n北京 "), ElementsAre("Zoë", "北", "京"));
   EXPECT_THAT(words("e\u0301 x"), ElementsAre("e\u0301", "x"));
   EXPECT_THAT(words("  "), ElementsAre());
+  EXPECT_THAT(words("\u200b so\u00adft"), ElementsAre("so\u00adft"));
+}
+
+// Punctuation within a word is of it, at its ends not, but for what follows initials.
+TEST(Words, HaveTheirPunctuation) {
+  const auto words = [](const std::string& text) {
+    std::vector<std::string> all;
+    for (const auto& [begin, end] : data::words_in(text)) all.push_back(text.substr(begin, end - begin));
+    return all;
+  };
+  EXPECT_THAT(words("(Baden-Baden), \"O'Fallon\"."),
+              ElementsAre("(", "Baden-Baden", ")", ",", "\"", "O'Fallon", "\"", "."));
+  EXPECT_THAT(words("O\u2019Fallon\u2019s AT&T"), ElementsAre("O\u2019Fallon", "\u2019s", "AT&T"));
+  EXPECT_THAT(words("U.S.A. or U.S.A., e.g. now."), ElementsAre("U.S.A.", "or", "U.S.A.", ",", "e.g.", "now", "."));
+  EXPECT_THAT(words("the U.S.A."), ElementsAre("the", "U.S.A."));
+  EXPECT_THAT(words("Alan M. Turing has a. Plan B."),
+              ElementsAre("Alan", "M.", "Turing", "has", "a", ".", "Plan", "B", "."));
+  EXPECT_THAT(words("at 10:30, 1,000 of 1/2 or a/b,c:d"),
+              ElementsAre("at", "10:30", ",", "1,000", "of", "1/2", "or", "a", "/", "b", ",", "c", ":", "d"));
+  EXPECT_THAT(words("Ulm--Rio end...Begin -x-"), ElementsAre("Ulm", "-", "-", "Rio", "end", ".", ".", ".", "Begin", "-",
+                                                             "x", "-"));
+  EXPECT_THAT(words("\u5317-\u4eac's"), ElementsAre("\u5317", "-", "\u4eac", "'", "s"));
 }
 
 }  // namespace

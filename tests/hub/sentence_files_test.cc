@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "harness/errors.h"
 #include "harness/files.h"
 
@@ -52,6 +55,32 @@ TEST_F(SentenceFiles, ThoseOfThePackageAreRead) {
   EXPECT_TRUE(qwen->prompts.empty());
 }
 
+TEST_F(SentenceFiles, WhatAFolderSaysBesidesStays) {
+  constexpr const char* kPrompts = "config_sentence_transformers.json";
+  put(sentence_files({.prompts = {{"query", "q "}}}, 16));
+  put({{kPrompts, R"({"prompts": {"query": "q ", "passage": "p ", "sts": "s ", "none": ""}, "truncate_dim": 4,
+                      "default_prompt_name": "sts", "similarity_fn_name": "dot", "extra": 3})"}});
+  const auto before = read_sentence_folder(folder_.path());
+  ASSERT_TRUE(before);
+  EXPECT_EQ(before->dims, 4);
+  EXPECT_EQ(before->similarity, "dot");
+  EXPECT_EQ(before->default_prompt, "sts");
+  const auto kept = [&](const std::string& query, const std::string& document) {
+    auto files = sentence_files({.prompts = {{"query", query}, {"document", document}}}, 16);
+    keep_settings(folder_.path(), files);
+    return nlohmann::json::parse(files.at(kPrompts));
+  };
+  const nlohmann::json source = nlohmann::json::parse(std::ifstream(folder_ / kPrompts));
+  EXPECT_EQ(kept("q ", "p "), source);
+  nlohmann::json changed = source;
+  changed["prompts"]["query"] = "Q ";
+  EXPECT_EQ(kept("Q ", "p "), changed);
+  changed["prompts"]["document"] = changed["prompts"]["passage"] = "";
+  EXPECT_EQ(kept("Q ", ""), changed);
+  put({{kPrompts, R"({"prompts": {"none": ""}, "default_prompt_name": "none"})"}});
+  EXPECT_EQ(read_sentence_folder(folder_.path())->default_prompt, "");
+}
+
 TEST_F(SentenceFiles, WhatHoneHasNotIsRefused) {
   const auto refused = [&](const std::map<std::string, std::string>& changes, const std::string& fact) {
     put(sentence_files({.prompts = {{"query", "q "}}}, 16));
@@ -64,6 +93,15 @@ TEST_F(SentenceFiles, WhatHoneHasNotIsRefused) {
   refused({{"modules.json", R"([{"path": "0_Transformer", "type": "a.Transformer"}])"}}, "expected Transformer in the");
   refused({{"modules.json", R"([{"path": "", "type": "a.Transformer"}])"}}, "no module Pooling");
   refused({{"modules.json", "[1]"}}, "a value of another kind");
+  const std::string first = R"([{"path": "", "type": "a.Transformer"}, )",
+                    pooling = R"({"path": "1_Pooling", "type": "a.Pooling"})",
+                    normalize = R"({"path": "2_Normalize", "type": "a.Normalize"})";
+  for (const std::string& others : {normalize + ", " + pooling, pooling + ", " + pooling,
+                                    pooling + ", " + normalize + ", " + normalize})
+    refused({{"modules.json", first + others + "]"}}, "in this order, each once");
+  constexpr const char* kPrompts = "config_sentence_transformers.json";
+  refused({{kPrompts, R"({"prompts": {"a": "b"}, "default_prompt_name": "c"})"}}, "default_prompt_name: got \"c\"");
+  refused({{kPrompts, R"({"truncate_dim": 0})"}}, "truncate_dim: got 0");
   refused({{"1_Pooling/config.json", R"({"pooling_mode": "max"})"}}, "pooling_mode: got max");
   refused({{"1_Pooling/config.json", R"({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true})"}},
           "pooling_mode: got cls, mean");

@@ -30,9 +30,24 @@ inline Batch batch_of(const std::map<std::string, Tensor>& golden) {
   return batch;
 }
 
+// Of a head for tokens: labels are of the tokens that they stand at.
+inline Batch token_batch_of(const std::map<std::string, Tensor>& golden) {
+  Batch batch =
+      make_batch(golden.at("input_ids"), at::full_like(golden.at("input_ids"), -100), golden.at("attention_mask"));
+  batch.labels_BT = golden.at("labels");
+  batch.weight_BT = batch.labels_BT.ne(-100).to(at::kFloat);
+  batch.supervised = batch.weight_BT.sum().item<std::int64_t>();
+  return batch;
+}
+
 // Of what the model's head is for.
 inline std::unique_ptr<Objective> classification(const Model& model) {
   const auto& known = registries().objectives;
+  if (model.classifier()->of_tokens()) {
+    auto objective = known.make({"token_classification", known.options("token_classification")});
+    objective->check(model);
+    return objective;
+  }
   config::Choice<Objective> choice{"classification", known.options("classification")};
   if (const auto said = model.classifier()->problem_type()) {
     config::Node options = config::Node::map();

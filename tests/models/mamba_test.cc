@@ -80,6 +80,8 @@ TEST(MambaConfigs, WhatTheyCannotBeIsAnError) {
       {"falcon_h1", R"("mamba_use_mlp": false)", "mamba_use_mlp: got false"},
       {"nemotron_h", R"("layers_block_type": ["mlp", "conv"])", "layers_block_type: got \"conv\", expected"},
       {"nemotron_h", R"("hybrid_override_pattern": "MX")", "hybrid_override_pattern: got \"X\", expected M, *, - or E"},
+      {"nemotron_h", R"("hybrid_override_pattern": "MM", "layers_block_type": ["mamba", "mlp"])",
+       "hybrid_override_pattern: got MM, and layers_block_type says otherwise"},
       {"nemotron_h", R"("layers_block_type": [])", "layers_block_type: expected 1 to 10000 layers"},
       {"nemotron_h", R"("mamba_num_heads": 7)", "mamba_num_heads: got 7, expected a multiple of the groups (2)"},
       {"nemotron_h", R"("tie_word_embeddings": true)", "tie_word_embeddings: got true, expected false"},

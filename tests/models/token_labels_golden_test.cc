@@ -7,24 +7,6 @@
 namespace hone::test {
 namespace {
 
-// Labels are of the tokens that they stand at.
-Batch token_batch_of(const std::map<std::string, Tensor>& golden) {
-  Batch batch =
-      make_batch(golden.at("input_ids"), at::full_like(golden.at("input_ids"), -100), golden.at("attention_mask"));
-  batch.labels_BT = golden.at("labels");
-  batch.weight_BT = batch.labels_BT.ne(-100).to(at::kFloat);
-  batch.supervised = batch.weight_BT.sum().item<std::int64_t>();
-  return batch;
-}
-
-Tensor token_loss(const Model& model, const Batch& batch, Pass& pass) {
-  const auto& known = registries().objectives;
-  const auto objective = known.make({"token_classification", known.options("token_classification")});
-  objective->check(model);
-  const LossTerms terms = objective->loss(model, model.forward(batch, pass), batch, pass);
-  return terms.terms.at(0).sum / objective->sums(batch).at(terms.terms[0].per);
-}
-
 class TokenLabelsGolden : public testing::TestWithParam<GoldenParam> {
  protected:
   ops::LevelScope scope_{GetParam().level()};
@@ -43,18 +25,18 @@ TEST_P(TokenLabelsGolden, HiddenStatesLogitsAndLoss) {
   const Tensor logits = require_token_classifier(*model_, "test").logits(output, pass) * seen_BT1_;
   expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), "logits");
   const double expected = golden_["loss"].item<double>();
-  EXPECT_NEAR(token_loss(*model_, batch_, pass).item<double>(), expected, 1e-6 * std::max(1.0, expected));
+  EXPECT_NEAR(classification_loss(*model_, batch_, pass).item<double>(), expected, 1e-6 * std::max(1.0, expected));
 }
 
 TEST_P(TokenLabelsGolden, EveryGradient) {
   Pass pass(batch_);
-  token_loss(*model_, batch_, pass).backward();
+  classification_loss(*model_, batch_, pass).backward();
   expect_golden_gradients(*model_, golden_, floor_of_classifiers);
 }
 
 TEST_P(TokenLabelsGolden, TenSteps) {
   expect_ten_golden_steps(
-      *model_, batch_, golden_["ten_losses"], [&](Pass& pass) { return token_loss(*model_, batch_, pass); },
+      *model_, batch_, golden_["ten_losses"], [&](Pass& pass) { return classification_loss(*model_, batch_, pass); },
       /*training=*/false);
 }
 

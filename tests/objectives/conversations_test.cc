@@ -33,10 +33,11 @@ class Conversations : public test::WithFolder {
     sampling_.stop = {"a", "e", "i", "o", "u", "\n"};  // bytes are drawn: turns end soon
   }
   // Of one prompt so many answers.
-  std::vector<GivenAnswer> talk(const std::string& command, std::int64_t each = 6, std::int64_t max_turns = 8) {
+  std::vector<GivenAnswer> talk(const std::string& command, std::int64_t each = 6, std::int64_t max_turns = 8,
+                                bool counts_rewards = true) {
     EnvironmentOptions options;
     options.command = command, options.max_turns = max_turns, options.timeout = 20;
-    Environment environment(options);
+    Environment environment(options, counts_rewards);
     auto made = converse({{.ids = {'w', 'h', 'y'}, .reference = "r", .record = 4}}, each, seeds(), sampling_,
                          environment, context());
     environment.finish();
@@ -139,6 +140,7 @@ TEST_F(Conversations, TellWhatWasSaid) {
   EXPECT_EQ(told[0]["complete"], true);
   EXPECT_TRUE(told[0]["tool_calls"].is_null());
   EXPECT_EQ(told[0]["messages"], json::array({{{"role", "assistant"}, {"content", told[0]["completion"]}}}));
+  EXPECT_EQ(told[0]["unreadable_tool_calls"], 0);
   EXPECT_EQ(told[2]["turn"], 2);
   EXPECT_EQ(told[2]["last"], true);
   EXPECT_EQ(told[2]["messages"].size(), 3u);
@@ -183,6 +185,30 @@ TEST_F(Conversations, GoByTheChatTemplate) {
   EXPECT_EQ(text_of(answers[0], true), "<|eos|><tool>7<|eos|><assistant>");  // its turn ended by a stop text
 }
 
+// With a template that writes calls they are looked for, also where nothing is said any more.
+TEST_F(Conversations, TellOfNoCallsWhereTheyAreLookedFor) {
+  text::Files files = tokenizer_->files;
+  files.emplace_back(text::kTemplateFile,
+                     "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% if m.tool_calls %}<tool_call>{% endif %}"
+                     "<|eos|>{% endfor %}");
+  files.emplace_back("tokenizer_config.json", R"({"eos_token": "<|eos|>"})");
+  tokenizer_ = text::make_tokenizer(files, {}, "test");
+  const std::string file = (folder_ / "told").string();
+  talk("while read -r line; do printf '%s\\n' \"$line\" >> " + file +
+           "; case \"$line\" in *'\"last\":true'*) echo '{\"done\": true}';; *) echo '{\"text\": \"" +
+           std::string(40, 'x') + "\"}';; esac; done",
+       2);
+  std::istringstream lines(test::content_of(file));
+  bool has_unsaid = false;
+  for (std::string line; std::getline(lines, line);) {
+    const json told = json::parse(line);
+    has_unsaid = has_unsaid || told["completion"] == "";
+    EXPECT_EQ(told["tool_calls"], json::array());
+    EXPECT_EQ(told["unreadable_tool_calls"], 0);
+  }
+  EXPECT_TRUE(has_unsaid);
+}
+
 TEST_F(Conversations, RefuseAnswersThatAreNone) {
   const auto says = [&](const std::string& reply) {
     return talk("while read -r line; do printf '%s\\n' '" + reply + "'; done", 1);
@@ -192,12 +218,23 @@ TEST_F(Conversations, RefuseAnswersThatAreNone) {
         "{\"done\": true, \"reward\": \"1\"}", "{\"text\": \"\"}", "{\"text\": \"a\", \"reward\": 1}",
         "{\"text\": \"a\", \"messages\": [{\"role\": \"user\"}]}", "{\"messages\": []}", "{\"messages\": [1]}",
         "{\"messages\": [{\"content\": \"a\"}]}", "{\"messages\": [{\"role\": \"assistant\", \"content\": \"a\"}]}",
-        "{\"done\": true, \"reward\": 1e999}", "{\"done\": true, \"failures\": -1}"})
+        "{\"done\": true, \"reward\": 1e999}", "{\"done\": true, \"failures\": -1}",
+        "{\"done\": true, \"failures\": 0.5}", "{\"done\": true, \"failures\": 1}",
+        "{\"done\": true, \"reward\": -1e300}", "{\"done\": true, \"Reward\": 0}"})
     EXPECT_HONE_ERROR(says(reply), data, "line 1 of what it wrote: ");
+  EXPECT_HONE_ERROR(says("{\"done\": true, \"Reward\": 0}"), data,
+                    "unknown key \"Reward\", known are messages, text, done, reward, failures, id; got ");
+  EXPECT_HONE_ERROR(says("{\"done\": true, \"reward\": 1" + std::string(299, '0') + "}"), data, "further from 0");
+  EXPECT_HONE_ERROR(says("{\"done\": true, \"failures\": 1}"), data, "\"failures\" 1, of 0 calls");
+  EXPECT_HONE_ERROR(says("{\"done\": true, \"id\": 7}"), data, "out of order: \"id\" 7, expected 0");
+  EXPECT_EQ(says("{\"done\": true, \"id\": 0, \"failures\": 0}").size(), 1u);
+  const std::string worth = "while read -r line; do echo '{\"done\": true, \"reward\": 1}'; done";
+  EXPECT_HONE_ERROR(talk(worth, 1, 8, /*counts_rewards=*/false), data, "a \"reward\" that no reward counts");
   EXPECT_HONE_ERROR(says("Loading..."), data, "got \"Loading...\", expected {\"messages\": [...]}, {\"text\"");
   EXPECT_HONE_ERROR(says("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}"), config,
                     "the tokenizer has no chat template");
   EXPECT_HONE_ERROR(talk("exit 3"), data, "environment: `exit 3`: exit code 3 after 0 of 6 lines");
+  EXPECT_HONE_ERROR(talk("/no/such/program 2> /dev/null"), data, "exit code 127 after 0 of 6 lines");
   EXPECT_HONE_ERROR(talk(std::string(kTwice) + "; exit 4"), data, "`: exit code 4");
 }
 

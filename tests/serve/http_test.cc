@@ -1,8 +1,11 @@
 // Replies that come later and from other threads, connections that go, bodies that are too long.
 #include "serve/http.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -79,6 +82,39 @@ TEST(HttpServer, SaysThatNobodyWaitsAnyLonger) {
   EXPECT_TRUE(replies[0].is_gone());
   EXPECT_TRUE(replies[1].is_gone());
   replies[0].send(200, "{}"), replies[1].event("x"), replies[1].end();
+}
+
+std::ptrdiff_t open_files() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+}
+
+// Their connections are closed here, too, so that nothing waits for them.
+TEST(HttpServer, LetsGoOfThoseWhoHaveGone) {
+  std::mutex mutex;
+  std::vector<Reply> replies;
+  HttpServer server({}, [&](const HttpRequest&, const Reply& reply) {
+    const std::lock_guard lock(mutex);
+    replies.push_back(reply);
+  });
+  const std::ptrdiff_t before = open_files();
+  for (int i = 0; i < 20; ++i) Client(server.port()).ask("POST", "/", "{}");
+  for (int i = 0; i < 500; ++i, sleep(0.01)) {
+    const std::lock_guard lock(mutex);
+    if (replies.size() == 20 && std::all_of(replies.begin(), replies.end(), [](const Reply& r) { return r.is_gone(); }))
+      break;
+  }
+  EXPECT_EQ(open_files(), before);
+  server.finish(1000);  // what it would take if one was still waited for
+}
+
+TEST(HttpServer, RefusesBodiesThatMayBeReadOtherwise) {
+  HttpServer server({}, [](const HttpRequest&, const Reply& reply) { reply.send(200, "{}"); });
+  EXPECT_EQ(asked(server.port(), "POST", "/", "{}", "Content-Length: 1\r\n").status, 400);
+  EXPECT_EQ(asked(server.port(), "POST", "/", "{}", "Content-Encoding: gzip\r\n").status, 415);
+  const test::Answered head = asked(server.port(), "HEAD", "/");
+  EXPECT_EQ(head.status, 200);
+  EXPECT_EQ(head.body, "");
+  EXPECT_HONE_ERROR(HttpServer({.host = "nowhere.invalid"}, {}), usage, "cannot listen at nowhere.invalid: ");
 }
 
 TEST(HttpServer, KeepsAConnectionForMoreRequests) {

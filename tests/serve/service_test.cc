@@ -36,6 +36,7 @@ class Serving : public ::testing::Test {
         text += message["role"].get<std::string>() + ":" + message["content"].get<std::string>() + "\n";
       return text;
     };
+    served.template_reads = [](const std::string& name) { return name == "mood"; };
     served.finds_tool_calls = true;
     options.rows = 4;
   }
@@ -119,7 +120,7 @@ TEST_F(Serving, EchoesATextWithItsProbabilities) {
   ASSERT_EQ(told["tokens"].size(), 5u);
   EXPECT_EQ(told["tokens"][1], "b");
   EXPECT_EQ(told["token_logprobs"][0], nullptr);
-  EXPECT_EQ(told["text_offset"][3], 3);
+  EXPECT_EQ(told["text_offset"], (json{0, 1, 2, 3, 4}));
   const at::NoGradGuard no_grad;
   const std::vector<std::int32_t> ids{97, 98, 99, 100};
   const auto of_model = generate::prompt_log_probs(*model->causal_lm(), "", {ids}, 2)[0];
@@ -294,6 +295,11 @@ TEST_F(Serving, SaysWhatItDoesNotDo) {
           "the last one is the assistant's");
   refused(chat({{"messages", {{{"role", "user"}, {"content", {{{"type", "image_url"}}}}}}}}), 400, "messages",
           "only parts of type text");
+  const auto says = [](const char* field) {
+    return json{{"messages", {{{"role", "user"}, {"content", "x"}, {field, "y"}}}}, {"max_tokens", 1}};
+  };
+  EXPECT_EQ(chat(says("mood")).status, 200);
+  refused(chat(says("name")), 400, "messages", "messages[0].name: the model's chat template does not read it");
   refused(asked(server->port(), "POST", "/v1/completions", "{\"prompt\": "), 400, "", "body");
   refused(asked(server->port(), "POST", "/v1/completions", "[]"), 400, "", "not a JSON object");
   refused(asked(server->port(), "GET", "/v1/completions"), 405, "", "expected POST");
@@ -311,7 +317,7 @@ TEST_F(Serving, TellsItsModelAndAsksForItsKey) {
   EXPECT_EQ(got["data"][0]["id"], "small");
   EXPECT_EQ(got["data"][0]["max_model_len"], 4000);
   EXPECT_EQ(post("/v1/completions", {{"prompt", "a"}}).status, 401);
-  EXPECT_EQ(post("/v1/completions", {{"prompt", "a"}}, "Authorization: Bearer secret\r\n").status, 200);
+  EXPECT_EQ(post("/v1/completions", {{"prompt", "a"}}, "Authorization: bearer secret\r\n").status, 200);
 }
 
 TEST_F(Serving, TakesNoMoreThanThereIsRoomFor) {

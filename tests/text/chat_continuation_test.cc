@@ -113,6 +113,28 @@ TEST(ToolCalls, AreFoundInAText) {
 TEST(ToolCalls, MayLackTheirEndWhereTheAnswerEnds) {
   EXPECT_EQ(find_tool_calls("<tool_call>{\"name\": \"now\"}").calls.size(), 1u);
 }
+TEST(ToolCalls, AreNotLookedForInReasoning) {
+  const std::string call = "<tool_call>{\"name\": \"now\"}</tool_call>";
+  const auto found = find_tool_calls("<think>\nPerhaps " + call + "?\n</think>\n\nYes. " + call);
+  EXPECT_EQ(found.calls.size(), 1u);
+  EXPECT_EQ(found.content, "<think>\nPerhaps " + call + "?\n</think>\n\nYes.");  // as templates take it apart
+  EXPECT_TRUE(find_tool_calls("\n<think>Perhaps " + call).calls.empty());  // it has not ended
+  EXPECT_TRUE(find_tool_calls("Perhaps " + call, /*reasons=*/true).calls.empty());
+  EXPECT_EQ(find_tool_calls("Perhaps</think>" + call, /*reasons=*/true).calls.size(), 1u);
+  EXPECT_EQ(find_tool_calls("<think>" + call + "<tool_call>1</tool_call></think>").unreadable, 0);
+}
+TEST(ToolCalls, MayHoldTheMarkOfTheirEnd) {
+  const auto found = find_tool_calls(
+      R"(a <tool_call>{"name": "f", "arguments": {"x": "\"</tool_call>", "y": 1}}</tool_call> b)");
+  EXPECT_EQ(found.content, "a  b");
+  EXPECT_EQ(found.calls.dump(),
+            R"([{"type":"function","function":{"name":"f","arguments":{"x":"\"</tool_call>","y":1}}}])");
+  // A text that is not ended takes nothing along.
+  const auto two = find_tool_calls(R"(<tool_call>{"name</tool_call><tool_call>{"name": "now"}</tool_call>)");
+  EXPECT_EQ(two.unreadable, 1);
+  EXPECT_EQ(two.calls.size(), 1u);
+  EXPECT_EQ(find_tool_calls(R"(<tool_call>{"name": "f", "arguments": {"x": "</tool_call>"}})").calls.size(), 1u);
+}
 TEST(ToolCalls, ThatAreNoneStayText) {
   for (const std::string text : {"<tool_call>add(1)</tool_call>", "<tool_call>{\"name\": 3}</tool_call>",
                                  "<tool_call>{\"name\": \"a\", \"arguments\": \"b\"}</tool_call>",

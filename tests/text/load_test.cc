@@ -78,6 +78,14 @@ const nlohmann::ordered_json& config_golden() {
   return golden;
 }
 
+// A model's configuration may have numbers that JSON does not.
+TEST(LoadTokenizer, PassesOverPythonsNumbers) {
+  const auto bytes = load_tokenizer("bytes");
+  const std::string config = R"({"time_step_limit": [0.0, Infinity], "s": "Infinity, \"NaN", "x": [-Infinity, NaN]})";
+  EXPECT_EQ(make_tokenizer(bytes->files, {{"config.json", config}}, "m")->eos_id, 257);
+  EXPECT_HONE_ERROR(make_tokenizer(bytes->files, {{"config.json", R"({"x": Infinite})"}}, "m"), config, "not JSON");
+}
+
 TEST(TokenizerConfig, ItsFlagsLeaveThePostProcessorOfATokenizerJsonAsItIs) {
   const auto& all = config_golden()[0];
   int cases = 0;

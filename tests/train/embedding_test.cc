@@ -249,6 +249,25 @@ TEST_F(Embeddings, CheckpointsSayHowTheyEmbed) {
   EXPECT_EQ(said->prompts.count("document"), 0u);
 }
 
+TEST_F(Embeddings, CheckpointsKeepWhatTheirFolderSaysBesides) {
+  constexpr const char* kPrompts = "config_sentence_transformers.json";
+  const std::filesystem::path base = folder_ / "base";
+  std::filesystem::copy(embedding_golden("bert"), base, std::filesystem::copy_options::recursive);
+  nlohmann::json said = test::read_json(base / kPrompts);
+  said["prompts"]["sts"] = "s: ";
+  said["default_prompt_name"] = "sts", said["similarity_fn_name"] = "dot", said["truncate_dim"] = 8;
+  std::ofstream(base / kPrompts) << said;
+  const test::Overrides overrides{{"model.path", base.string()}, {"trainer.save.every", "2"}};
+  const auto made = run("kept", "bert", "pairs", "", overrides);
+  EXPECT_EQ(test::read_json(made / test::step_folder(4) / kPrompts), said);
+  TrainOptions back = test::quiet_options();
+  back.resume = "2";
+  EXPECT_EQ(test::read_json(run("kept", "bert", "pairs", "", overrides, back) / test::step_folder(4) / kPrompts), said);
+  const auto asked = run("asked", "bert", "pairs", "query_prompt: 'Q '", overrides);
+  said["prompts"]["query"] = "Q ";
+  EXPECT_EQ(test::read_json(asked / test::step_folder(4) / kPrompts), said);
+}
+
 TEST_F(Embeddings, AnAdapterIsOneOfFeatures) {
   const auto made =
       run("lora", "qwen3", "triplets", "", {{"adapter", "{type: lora, rank: 4}"}, {"trainer.save.every", "4"}});
@@ -270,6 +289,49 @@ TEST_F(Embeddings, WhatCannotBeIsRefused) {
   EXPECT_HONE_ERROR(run("e", "bert", "pairs", "", {{"trainer.batch_size", "1"}}), config, "expected at least 2");
   EXPECT_HONE_ERROR(run("f", "bert", "pairs", "loss_type: triplet"), data,
                     "has no negative; objective.loss_type is triplet");
+  EXPECT_HONE_ERROR(run("g", "bert", "pairs", "margin: 1"), config, "objective.margin: only with loss_type triplet");
+  EXPECT_HONE_ERROR(run("h", "bert", "scored", "loss_type: cosent, distance: euclidean"), config,
+                    "objective.distance: only with loss_type triplet");
+  for (const char* loss : {"triplet", "cosine_similarity"})
+    EXPECT_HONE_ERROR(run("i", "bert", "triplets", fmt::format("loss_type: {}, temperature: 0.1", loss)), config,
+                      "objective.temperature: only with");
+  EXPECT_HONE_ERROR(run("j", "bert", "pairs", "matryoshka_dims: [8, 8]"), config, "got one of them twice");
+}
+
+// Of whatever record of whatever set, before the first step.
+TEST_F(Embeddings, RecordsOfAnotherLossAreRefusedBeforeTheFirstStep) {
+  const std::string plain = R"({"query": "a", "positive": "b"})", scored = R"({"query": "a", "positive": "b", "score": 2})",
+                    triplet = R"({"query": "a", "positive": "b", "negative": "c"})";
+  const auto file = [&](const std::string& name, const std::string& usual, const std::string& last) {
+    std::string lines;
+    for (int i = 0; i < 200; ++i) lines += usual + "\n";
+    return folder_.write(name, lines + last + "\n").string();
+  };
+  const auto refused = [&](const std::string& objective, const std::string& usual, const std::string& last,
+                           const std::string& fact) {
+    for (const char* set : {"data.train", "data.eval.some", "data.test.some"}) {
+      SCOPED_TRACE(set);
+      test::Overrides overrides{{set, file("other.jsonl", usual, last)}};
+      if (set != std::string("data.train")) overrides.emplace_back("data.train", file("usual.jsonl", usual, usual));
+      EXPECT_HONE_ERROR(run("none", "bert", "pairs", objective, overrides), data, "other.jsonl:201: " + fact);
+      EXPECT_FALSE(std::filesystem::exists(folder_ / "none" / "metrics.jsonl"));
+    }
+  };
+  refused("", plain, scored, "has a score, which is not learnt");
+  refused("loss_type: triplet", triplet, plain, "has no negative");
+  refused("loss_type: triplet", triplet, scored, "has a score, which is not learnt");
+  refused("loss_type: cosent", scored, plain, "has no score");
+  refused("loss_type: cosine_similarity", R"({"query": "a", "positive": "b", "score": -1})", scored,
+          "has a score of 2, and cosines are from -1 to 1");
+}
+
+TEST_F(Embeddings, WhereAllScoresAreEqualThereIsNoCorrelation) {
+  const std::string same = R"({"query": "a", "positive": "b", "score": 1})";
+  const auto made = run("same", "bert", "scored", "loss_type: cosent",
+                        {{"data.eval.same", folder_.write("same.jsonl", same + "\n" + same + "\n").string()},
+                         {"trainer.eval_at_start", "true"}});
+  EXPECT_TRUE(values(made, "eval_spearman_cosine").empty());
+  EXPECT_FALSE(values(made, "eval_loss").empty());
 }
 
 }  // namespace

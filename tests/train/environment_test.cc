@@ -24,12 +24,15 @@ class EnvironmentRuns : public test::Together {
                          const std::string& objective = "") {
     std::string lines;
     for (int i = 0; i < 40; ++i) lines += fmt::format("{{\"prompt\": \"{}+{}=\"}}\n", i % 10, i % 7);
+    const bool rewards = environment.find("reward") != std::string::npos;
     const std::string data = folder_.write("asked.jsonl", lines).string(),
                       program = folder_.write("environment.sh", environment).string();
     test::Overrides all{{"data.train", data},
                         {"data.max_length", "12"},
                         {"objective",
-                         "{type: grpo, rewards: [{type: format, pattern: '[^a-z]*'}], num_generations: 4, "
+                         "{type: grpo, rewards: [{type: format, pattern: '[^a-z]*'}" +
+                             std::string(rewards ? ", {type: environment}" : "") +
+                             "], num_generations: 4, "
                          "max_completion_length: 16, stop: [' ', '.', '!', '0', '1', '2', '3', '4', '5', '6', '7', "
                          "'8', '9']" +
                              (environment.empty() ? "" : ", environment: {command: 'sh " + program + "'}") +
@@ -108,6 +111,18 @@ TEST_F(EnvironmentRuns, LearnWhatTheEnvironmentRewards) {
     EXPECT_GT(held_out[1], held_out[0] + 0.12);
     EXPECT_EQ(values(in(type), "eval_rewards/environment/mean"), held_out);
   }
+}
+
+TEST_F(EnvironmentRuns, CountAnswersThatItGivesNoReward) {
+  const std::string half = R"sh(while read -r line; do
+  n=$((${n:-0} + 1))
+  if [ $((n % 4)) = 0 ]; then echo '{"done": true}'; else echo '{"done": true, "reward": 1}'; fi
+done)sh";
+  run(1, "half", spoken(half, {{"trainer.steps", "4"}}));
+  EXPECT_EQ(values(in("half"), "rewards/environment/missing"), std::vector<double>(4, 0.25));
+  EXPECT_EQ(values(in("half"), "eval_rewards/environment/missing").size(), 1u);
+  EXPECT_THAT(fails(1, spoken(half, {{"objective.rewards", "[{type: format}]"}}), ErrorKind::data),
+              ::testing::HasSubstr("line 1 of what it wrote: a \"reward\" that no reward counts"));
 }
 
 TEST_F(EnvironmentRuns, WorkBelowAnAdapterAndWithEachLoss) {

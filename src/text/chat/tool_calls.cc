@@ -1,6 +1,7 @@
 // Looking for calls of tools.
 #include "text/chat/tool_calls.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/strings.h"
@@ -12,7 +13,27 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::string_view kBegin = "<tool_call>", kEnd = "</tool_call>";
+constexpr std::string_view kBegin = "<tool_call>", kEnd = "</tool_call>", kThink = "<think>", kThought = "</think>";
+
+// Of a call the first end that does not stand in a text of its JSON: no other one can end it.
+std::size_t end_of_json(std::string_view text, std::size_t from) {
+  bool in_text = false;
+  for (std::size_t i = from; i < text.size(); ++i) {
+    if (in_text && text[i] == '\\')
+      ++i;
+    else if (text[i] == '"')
+      in_text = !in_text;
+    else if (!in_text && text.substr(i).starts_with(kEnd))
+      return i;
+  }
+  return std::string_view::npos;
+}
+
+std::size_t end_of_reasoning(std::string_view text, bool reasons) {
+  const std::size_t thought = text.rfind(kThought);
+  if (thought != std::string_view::npos) return thought + kThought.size();
+  return reasons || trim(text).starts_with(kThink) ? text.size() : 0;
+}
 
 std::optional<ordered_json> call_of(std::string_view text) {
   try {
@@ -34,13 +55,15 @@ bool writes_tool_calls(const ChatTemplate& chat_template) {
   return chat_template.mentions(kBegin) && !chat_template.mentions("<function=");
 }
 
-ToolCalls find_tool_calls(std::string_view text) {
+ToolCalls find_tool_calls(std::string_view text, bool reasons) {
   ToolCalls found;
-  std::size_t at = 0;
+  std::size_t at = end_of_reasoning(text, reasons);
+  found.content = text.substr(0, at);
   for (std::size_t begin = 0; (begin = text.find(kBegin, at)) != std::string_view::npos;) {
-    const std::size_t from = begin + kBegin.size(), end = text.find(kEnd, from);
+    const std::size_t from = begin + kBegin.size(), whole = end_of_json(text, from);
+    std::optional<ordered_json> call = call_of(text.substr(from, std::min(whole, text.size()) - from));
+    const std::size_t end = call ? whole : text.find(kEnd, from);
     const std::size_t behind = end == std::string_view::npos ? text.size() : end + kEnd.size();
-    std::optional<ordered_json> call = call_of(text.substr(from, end == std::string_view::npos ? end : end - from));
     found.content += text.substr(at, (call ? begin : behind) - at);
     if (call)
       found.calls.push_back(std::move(*call));

@@ -22,7 +22,8 @@ struct ToolCalls {
   std::int64_t unreadable = 0;          // between the marks of a call, but none; they stay in the content
 };
 // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; the last one may lack its end, where a stop text has cut
-// it.
-ToolCalls find_tool_calls(std::string_view text);
+// it. Behind the last </think> alone: what is called in reasoning is thought of, and stays in the content. So does all
+// of a text whose reasoning has not ended: one that begins with <think>, or `reasons`, where its prompt has begun it.
+ToolCalls find_tool_calls(std::string_view text, bool reasons = false);
 
 }  // namespace hone::text

@@ -34,11 +34,24 @@ const std::string* find(const Files& files, std::string_view name) {
   return nullptr;
 }
 
+// Python writes them where a model's configuration has such numbers. None of them is a tokenizer's.
+std::string without_python_numbers(std::string text) {
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '"') in_string = !in_string;
+    if (text[at] == '\\' && in_string) ++at;
+    if (in_string || at >= text.size()) continue;
+    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"})
+      if (std::string_view(text).substr(at).starts_with(word)) text.replace(at, word.size(), "null");
+  }
+  return text;
+}
+
 Json parse(const Files& files, const char* name, const std::string& where) {
   const std::string* content = find(files, name);
   if (!content) return Json::object();
   const std::string what = (fs::path(where) / name).string();
-  Json json = io::parse_json(*content, what, kConfigFile);
+  Json json = io::parse_json(without_python_numbers(*content), what, kConfigFile);
   if (!json.is_object()) fail_at(what, fmt::format("got {}, expected an object", json.type_name()));
   return json;
 }
