@@ -16,7 +16,7 @@ hone init teacher --model.type=llama --model.hidden_size=48 --model.intermediate
 pair='{"prompt": \1, "chosen": "\2", "rejected": "\2 7"}'
 sed -E 's/.*"prompt": ("[^"]*"), "completion": "([^"]*)".*/'"$pair/" train.jsonl >pairs.jsonl
 sed -E 's/.*"prompt": ("[^"]*"), "completion": "[^"]*([0-9])[^0-9"]*".*/{"text": \1, "label": "\2"}/' train.jsonl >labelled.jsonl
-sed -E 's/"text": (.*), "label": (.*)}/"tokens": [\1, "so"], "tags": [\2, "O"]}/' labelled.jsonl >tagged.jsonl
+sed -E 's/"text": (.*), "label": "(.*)"}/"tokens": [\1, "so"], "tags": ["A\2", "O"]}/' labelled.jsonl >tagged.jsonl
 sed -E 's/"completion"/"answer"/' train.jsonl >asked.jsonl
 sed -E 's/.*"prompt": ("[^"]*"), "completion": ("[^"]*").*/{"query": \1, "positive": \2}/' train.jsonl >near.jsonl
 awk '{ sub(/}$/, ", \"label\": " (NR % 3 ? "true" : "false") "}"); print }' train.jsonl >judged.jsonl
