@@ -65,7 +65,7 @@ TEST_F(Spoken, EndsWhenThereIsNothingMoreToRead) {
   };
   EXPECT_EQ(ended("read -r x; echo 1; read -r x; exit 5"), "exit code 5");
   EXPECT_EQ(ended("read -r x; echo 1; echo 2"), "wrote more than was asked for: \"2\\n\"");
-  EXPECT_EQ(ended("read -r x; echo 1; sleep 100", 0.3), "not done after 0.3 s, so it was ended");
+  EXPECT_EQ(ended("read -r x; echo 1; sleep 100", 2), "not done after 2 s, so it was ended");
 }
 TEST_F(Spoken, LeavesNothingBehind) {
   const std::string file = (folder_ / "pid").string();
