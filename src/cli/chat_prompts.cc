@@ -141,6 +141,11 @@ std::string ChatPrompts::text_of(const Conversation& conversation) const {
   return text::prompt_text(*template_, conversation, "the prompt", now);
 }
 
-std::optional<std::int32_t> ChatPrompts::turn_end() const { return template_->turn_end(*tokenizer_, variables_); }
+void ChatPrompts::add_turn_end(GenerateConfig& config) const {
+  const std::optional<std::int32_t> end = template_->turn_end(*tokenizer_, variables_);
+  if (!end) return;
+  if (config.eos_token_id.empty() && tokenizer_->eos_id) config.eos_token_id.push_back(*tokenizer_->eos_id);
+  config.eos_token_id.push_back(*end);
+}
 
 }  // namespace hone::cli

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "data/place.h"
+#include "hone/generate.h"
 #include "hone/text.h"
 #include "text/chat/chat_template.h"
 
@@ -39,8 +40,8 @@ class ChatPrompts {
 
   // What the model continues, up to where its answer begins.
   std::string text_of(const Conversation& conversation) const;
-  // What ends the assistant's turn in the template; it need not be the tokenizer's eos.
-  std::optional<std::int32_t> turn_end() const;
+  // What ends the assistant's turn in the template, which need not be the tokenizer's eos, ends an answer, too.
+  void add_turn_end(GenerateConfig& config) const;
 
  private:
   Conversation with_fields(const nlohmann::ordered_json& row, nlohmann::ordered_json messages,

@@ -25,6 +25,7 @@
 #include "hone/generate.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
+#include "serve/request.h"
 
 namespace hone::cli {
 namespace {
@@ -152,7 +153,7 @@ class Generate final : public Command {
     std::vector<std::vector<std::int32_t>> ids;
     for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text));
     const auto model = load_model(place, flags_);
-    const GenerateConfig config = defaults_of(place, *model, *tokenizer);
+    const GenerateConfig config = defaults_of(place, *model);
     Generator generator(*model, tokenizer);
     const StopSignal signals;
     const bool one = prompts.size() == 1 && flags_.stream && !json_;
@@ -260,7 +261,7 @@ class Generate final : public Command {
   // A conversation on the terminal, until the end of the input.
   int talk(const ModelPlace& place, const std::shared_ptr<const Tokenizer>& tokenizer) {
     const auto model = load_model(place, flags_);
-    const GenerateConfig config = defaults_of(place, *model, *tokenizer);
+    const GenerateConfig config = defaults_of(place, *model);
     Generator generator(*model, tokenizer);
     std::optional<Conversation> conversation;
     std::string answer, line;
@@ -282,18 +283,14 @@ class Generate final : public Command {
   }
 
   std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& prompt) const {
-    std::vector<std::int32_t> ids = tokenizer.encode(prompt, !flags_.chat).ids;
-    if (flags_.chat) return ids;
-    if (tokenizer.adds_eos && !ids.empty() && ids.back() == tokenizer.eos_id) ids.pop_back();
-    if (ids.empty() && tokenizer.bos_id) ids.push_back(*tokenizer.bos_id);
-    return ids;
+    return flags_.chat ? tokenizer.encode(prompt, /*special=*/false).ids : serve::prompt_ids(tokenizer, prompt);
   }
 
-  GenerateConfig defaults_of(const ModelPlace& place, const Model& model, const Tokenizer& tokenizer) const {
-    return merged(generation_defaults(generation_folder(place).string(), model.vocab_size()), tokenizer);
+  GenerateConfig defaults_of(const ModelPlace& place, const Model& model) const {
+    return merged(generation_defaults(generation_folder(place).string(), model.vocab_size()));
   }
 
-  GenerateConfig merged(GenerateConfig config, const Tokenizer& tokenizer) const {
+  GenerateConfig merged(GenerateConfig config) const {
     const auto take = [](auto& value, const auto& flag) {
       if (flag) value = *flag;
     };
@@ -311,10 +308,7 @@ class Generate final : public Command {
     if (config.temperature == 0) refuse_sampling();
     config.seed = flags_.seed;
     config.ignore_eos = flags_.ignore_eos;
-    if (const auto end = chat_ ? chat_->turn_end() : std::nullopt) {
-      if (config.eos_token_id.empty() && tokenizer.eos_id) config.eos_token_id.push_back(*tokenizer.eos_id);
-      config.eos_token_id.push_back(*end);
-    }
+    if (chat_) chat_->add_turn_end(config);
     return config;
   }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
-#include <limits>
 
 #include "base/log.h"
 #include "base/option_words.h"
@@ -174,11 +173,7 @@ class Serve final : public Command {
       return own->mentions(name);
     };
     served.finds_tool_calls = text::writes_tool_calls(*text::ChatTemplate::of(*tokenizer));
-    if (const auto end = chat->turn_end()) {
-      std::vector<std::int32_t>& ends = served.chat_defaults.eos_token_id;
-      if (ends.empty() && tokenizer->eos_id) ends.push_back(*tokenizer->eos_id);
-      ends.push_back(*end);
-    }
+    chat->add_turn_end(served.chat_defaults);
     return served;
   }
 
