@@ -26,6 +26,11 @@ hone_find_dependency(pcre2 pcre2.h pcre2-8 libpcre2-dev)
 hone_find_dependency(zlib zlib.h z zlib1g-dev)
 hone_find_dependency(zstd zstd.h zstd libzstd-dev)
 hone_find_dependency(xxhash xxhash.h xxhash libxxhash-dev)
+hone_find_dependency(jpeg jpeglib.h jpeg libjpeg-dev)
+hone_find_dependency(png png.h png libpng-dev)
+# An archive does not say what it needs.
+set_property(TARGET hone_deps::png PROPERTY INTERFACE_LINK_LIBRARIES hone_deps::zlib)
+hone_find_dependency(webp webp/decode.h webp libwebp-dev)
 
 # Parquet, optional: a pyarrow wheel's headers and libraries (it has no unversioned .so and no CMake files).
 function(hone_find_parquet)

@@ -142,6 +142,23 @@ BY_HAND = {
     "trl.rloo": """
         beta; epsilon; epsilon_high; num_iterations; normalize_advantages; reward_clip_range
         mask_truncated_completions; num_generations""",
+    "trl.online": """
+        reward_funcs; reward_weights; judge; missing_eos_penalty; beta; loss_type: sigmoid; loss_type: ipo
+        alpha; mixture_coef; max_new_tokens; max_length; temperature; top_p; top_k; min_p; repetition_penalty
+        generation_kwargs; cache_implementation; use_vllm; ds3_gather_for_generation; disable_dropout
+        reward_model_path; objective/kl; objective/entropy; objective/non_score_reward; objective/rlhf_reward
+        objective/scores; objective/scores_margin; objective/model_scores; objective/ref_scores
+        val/contain_eos_token; val/model_contain_eos_token; val/ref_contain_eos_token; rewards/probabilities
+        loss/dpo; loss/xpo; loss/score; loss/kl; logps/chosen; logps/rejected; rewards/chosen; rewards/rejected
+        rewards/accuracies; rewards/margins""",
+    "trl.ppo": """
+        value_model; reward_model; reward_model_path; num_ppo_epochs; num_mini_batches; whiten_rewards; kl_coef
+        kl_estimator; cliprange; cliprange_value; vf_coef; gamma; lam; missing_eos_penalty; response_length
+        stop_token; stop_token_id; temperature; total_episodes; local_rollout_forward_batch_size
+        num_sample_generations; model_adapter_name; ref_adapter_name; ds3_gather_for_generation; objective/kl
+        objective/entropy; objective/non_score_reward; objective/rlhf_reward; objective/scores
+        policy/approxkl_avg; policy/clipfrac_avg; policy/entropy_avg; loss/policy_avg; loss/value_avg
+        val/clipfrac_avg; val/ratio; val/ratio_var; val/num_eos_tokens""",
     "trl.gkd": """
         teacher_model_name_or_path; teacher_model_init_kwargs; beta; temperature; lmbda; max_new_tokens; seq_kd""",
     "trl.dpo": """

@@ -20,10 +20,11 @@ struct LoraConfig {
   double dropout = 0;
   bool rslora = false, dora = false;
   std::string init = "default";
-  std::vector<std::string> targets = {"all-linear"}, exclude, modules_to_save;
+  std::vector<std::string> targets = {"all-linear"}, exclude, modules_to_save, trainable_token_indices;
   std::map<std::string, std::int64_t> rank_pattern;
   std::map<std::string, double> alpha_pattern;
   double loraplus_lr_ratio = 1;
+  std::optional<double> loraplus_lr_embedding;
   static constexpr auto fields() {
     using C = LoraConfig;
     constexpr OnResume fixed = OnResume::fixed;
@@ -51,6 +52,10 @@ struct LoraConfig {
               "Modules that are trained whole and saved with the adapter, such as lm_head or embed_tokens: all whose "
               "names end so, as in PEFT. A classification head always is.",
               fixed),
+        field("trainable_token_indices", &C::trainable_token_indices,
+              "Tokens, by number or text, whose rows of the table of embeddings are trained: for the head, too, where "
+              "it is tied to the table.",
+              fixed),
         field("rank_pattern", &C::rank_pattern,
               "Other ranks for some modules, by the end of the name or an expression; of several that fit, the first "
               "in alphabetical order.",
@@ -58,7 +63,10 @@ struct LoraConfig {
         field("alpha_pattern", &C::alpha_pattern, "Other values of alpha, likewise.", fixed),
         field("loraplus_lr_ratio", &C::loraplus_lr_ratio,
               "How many times the learning rate of the first factor the second one has (LoRA+, arXiv:2402.12354).",
-              {.low = 1e-6}, OnResume::record)};
+              {.low = 1e-6}, OnResume::record),
+        field("loraplus_lr_embedding", &C::loraplus_lr_embedding,
+              "Learning rate of the factors of tables, which follow the schedule with it; default: as of others.",
+              {.low = 0}, OnResume::record)};
   }
   HONE_API void validate(Problems& problems) const;
   double scale(std::int64_t rank, double alpha) const;  // what B (A x) is multiplied with

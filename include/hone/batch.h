@@ -16,6 +16,12 @@ namespace hone {
 
 using at::Tensor;
 
+// Pictures of a batch (HostPictures), whose patches lie where the model computes: fp32 [P, values].
+struct Pictures {
+  std::vector<PictureSpan> spans = {};
+  Tensor patches_PV = {};
+};
+
 // One micro-batch. labels_BT is the target AT t (already shifted, never across documents; of tagged records and steps
 // the index of token t's own label; -100 = none);
 // weight_BT is 0 where there is no label; segments_BT is 0 on padding and counts documents from 1; positions restart
@@ -27,6 +33,7 @@ struct Batch {
   // Objective::document_numbers() gave.
   std::map<std::string, Tensor> extra;
   std::int64_t tokens = 0, supervised = 0;
+  Pictures pictures = {};
 
   std::int64_t rows() const { return ids_BT.size(0); }
   std::int64_t length() const { return ids_BT.size(1); }
@@ -40,7 +47,7 @@ using Group = std::vector<Batch>;  // the micro-batches of one optimizer step
 using Groups = std::vector<Group>;
 
 // How a metric is combined over micro-batches, steps between two log lines, and ranks.
-enum class LogMode { mean, last, max, sum };
+enum class LogMode { mean, last, max, sum, min };
 
 // Amounts by name that add up over micro-batches and ranks.
 using Sums = std::map<std::string, double>;
@@ -57,10 +64,12 @@ struct Metric {
   double sum = 0, weight = 0;
   LogMode mode = LogMode::mean;
 };
-// A mean whose sum and weight lie where the model computes: read with all others at once, when the step is done.
+// A mean whose sum and weight lie where the model computes: read with all others at once, when the step is done. max,
+// min: the largest or smallest value of a micro-batch, whose weight is 1, or 0 where it has none.
 struct MeasuredMean {
   std::string name;
   Tensor sum, weight;  // scalars, without a graph
+  LogMode mode = LogMode::mean;
 };
 struct LossTerms {
   std::vector<LossTerm> terms;

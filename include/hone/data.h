@@ -10,22 +10,27 @@
 #include <vector>
 
 #include "hone/config.h"
+#include "hone/data_report.h"
+#include "hone/pictures.h"
 #include "hone/source.h"
 #include "hone/text.h"
 
 namespace hone {
 
-class Random;  // hone/random.h
+class Random;        // hone/random.h
+struct QuestionDoc;  // hone/questions.h
 
-// What a document is to the others of its group.
-enum class Role : std::int32_t { none, chosen, rejected, answer, query };  // answer: one of several to the same prompt
+// What a document is to the others of its group; answer: one of several to the same prompt.
+enum class Role : std::int32_t { none, chosen, rejected, answer, query, source, target };
 template <>
 inline constexpr auto config::enum_names<Role> =
     std::to_array<std::pair<Role, std::string_view>>({{Role::none, "none"},
                                                       {Role::chosen, "chosen"},
                                                       {Role::rejected, "rejected"},
                                                       {Role::answer, "answer"},
-                                                      {Role::query, "query"}});
+                                                      {Role::query, "query"},
+                                                      {Role::source, "source"},
+                                                      {Role::target, "target"}});
 
 // Where a document lies in a batch. Documents are contiguous and never see each other.
 struct Doc {
@@ -59,6 +64,7 @@ struct HostBatch {
   // how alike they are to be, and 1 (0, 0: nobody says). "token_type_ids": there where a document has two texts.
   std::map<std::string, HostColumn> extra;
   std::int64_t tokens = 0, supervised = 0;  // ids that are not padding; labels that are not -100
+  HostPictures pictures = {};
 };
 
 enum class Overlong { keep_start, keep_end, split, drop, error };
@@ -78,32 +84,6 @@ template <>
 inline constexpr auto config::enum_names<Packing> = std::to_array<std::pair<Packing, std::string_view>>(
     {{Packing::best_fit, "best_fit"}, {Packing::concat, "concat"}, {Packing::none, "none"}});
 
-// The numbers that documents are to be given for one label.
-struct LabelNumbers {
-  double low = 0, high = 0, sum = 0;
-  std::int64_t count = 0;
-};
-
-// What happened to the records of a data set; printed and shown by `hone inspect data`.
-struct DataReport {
-  std::int64_t files = 0;
-  std::int64_t records = 0, empty = 0, cut = 0, split = 0, dropped = 0, cut_tokens = 0;
-  std::int64_t tokens = 0, supervised = 0, rows = 0, unsupervised_records = 0;
-  std::int64_t cut_prompts = 0;      // of `cut`: records whose prompt lost its start
-  std::int64_t lost_supervised = 0;  // learnt tokens that were cut off or dropped
-  std::int64_t asked = 0;            // prompts that are to be answered
-  std::int64_t without_answer = 0;   // of them: with nothing to compare answers with
-  std::int64_t seams = 0;            // learnt tokens that hold the end of a prompt and the beginning of its completion
-  std::int64_t repeated = 0;         // records that were left out, as an earlier one is the same
-  std::int64_t pieces = 0;           // documents, or parts of them, that rows were packed from
-  std::int64_t without_prompt = 0;   // of `pieces`: of documents that are learnt from their first token on
-  std::map<std::string, std::vector<std::string>> unread_fields = {};  // of each file that was read, not cached
-  // How many documents in rows have each label, of tagged records and steps how many tokens; of judged records how many
-  // are "desirable" and "undesirable".
-  std::map<std::string, std::int64_t> labels = {};
-  std::map<std::string, LabelNumbers> label_numbers = {};  // of regression instead
-};
-
 struct DataFile {
   std::string path;
   double weight = 1;  // 1: every row once per epoch; 2: twice; 0.5: a different half each epoch
@@ -113,6 +93,7 @@ struct DataFile {
   std::vector<std::string> ignore;
   bool stream = false;
   config::Choice<Source> source;
+  std::string image_folder = {};
   static constexpr std::string_view kShorthand = "path";
   static constexpr auto fields() {
     using C = DataFile;
@@ -144,7 +125,9 @@ struct DataFile {
               "streams of all."),
         field("source", &C::source,
               "What reads it, instead of what its extension or content says; a source of a plug-in may do without a "
-              "path.")};
+              "path."),
+        field("image_folder", &C::image_folder,
+              "Folder that the paths of pictures start from; default: the file's own.")};
   }
   HONE_API void validate(Problems& problems) const;
 };
@@ -158,6 +141,7 @@ struct HostDoc {
   std::map<std::string, std::vector<std::int64_t>> per_token = {};    // as HostBatch::extra, of this document
   std::map<std::string, std::int64_t> per_document = {};
   std::map<std::string, std::vector<double>> numbers = {};  // as many in each document of a batch
+  std::vector<DocPicture> pictures = {};  // in the order of their places
 };
 using HostRow = std::vector<HostDoc>;  // documents that share a row; they never see each other
 
@@ -205,8 +189,7 @@ class HONE_API TrainingData {
   virtual const Dataset* as_dataset() const { return nullptr; }    // null: a stream, whose length nobody knows
   virtual std::string record_name(std::int64_t record) const = 0;  // "data/train.jsonl:17"
   // Of labelled records: what "label" of a batch counts in, or has numbers for; of tagged ones and steps what `labels`
-  // of a batch counts in. As the options say, else by value
-  // (whole numbers) or by name; of regression LABEL_0 and so on, as transformers has it.
+  // of a batch counts in. As the options say, else by value (whole numbers) or by name; of regression LABEL_0 and on.
   virtual const std::vector<std::string>& labels() const = 0;
   virtual std::string fingerprint() const = 0;  // of tokenizer and options and, but for streams, file contents
 };
@@ -228,8 +211,12 @@ class HONE_API Dataset : public TrainingData {
     bool deduplicate = false;  // of records that become the same tokens only the first is kept; not of streams
     std::vector<std::string> labels = {};  // of labelled records, in order; another is an error; empty: those there are
     TokenLabels token_labels = {};  // of tagged records and steps
+    TargetOptions targets = {};     // of sources with targets
+    QuestionOptions questions = {};
     std::int64_t window = 1024;  // of streams: rows that are read, packed and shuffled together
     std::string query_prompt = {}, document_prompt = {};  // of embedding records: what stands before the texts
+    // Of a model that reads pictures; null: records with pictures are an error.
+    std::shared_ptr<const PictureReader> pictures = {};
   };
   // Reads, tokenises (or takes from the cache), cuts and packs. Throws Error(data).
   static std::shared_ptr<const Dataset> make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
@@ -246,6 +233,7 @@ class HONE_API Dataset : public TrainingData {
   std::vector<HostRow> take(const std::vector<std::int64_t>& rows) const;
   HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const { return pad(take(rows), pad_id); }
   virtual const DataReport& report() const = 0;
+  virtual const QuestionDoc* question(std::int64_t /*record*/) const { return nullptr; }  // Doc::record; of questions
   // Two data sets over the same records: first a held-out share, chosen by seed and record number, second the rest. Of
   // a file that is a single text the last share is held out, counted in tokens (with the bytes tokenizer: bytes),
   // rounded down; each of its tokens is scored. Throws Error(data) if a part would be empty.

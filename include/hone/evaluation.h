@@ -17,6 +17,7 @@ class HONE_API Evaluation {
   virtual ~Evaluation() = default;
   virtual RecordKind records() const { return RecordKind::language; }  // what it is measured on
   virtual ProblemType problem_type() const { return ProblemType::single_label_classification; }  // of labelled records
+  virtual bool reads_pictures() const { return false; }  // records may have some, where the model reads pictures
   virtual void check(const Model&) const {}  // Error(config): what this model lacks
   virtual void check_data(const DataReport&) const {}  // Error(data): what this set lacks, before it is measured on
   // Of one batch, without a graph; `output` is what the model gave for it in `pass`. Error(not_finite).
@@ -25,6 +26,8 @@ class HONE_API Evaluation {
   // any device (undefined: there is none), and of all that were kept, in the order of the data, further sums.
   virtual Tensor keep(const Model&, const Output&, const Batch&, Pass&) const { return {}; }
   virtual Sums compare(const Tensor& /*kept*/) const { return {}; }
+  // The same for who looks at the records, too: `data` is the set.
+  virtual Sums compare_in(const Dataset& /*data*/, const Tensor& kept) const { return compare(kept); }
   virtual Metrics result(const Sums& total) const = 0;  // e.g. loss, perplexity, accuracy, tokens; Error(data)
   virtual std::vector<std::string> names() const = 0;   // of what result() holds, before anything is measured
   // Whether more of that metric is better, as of an accuracy: what early stopping and the best checkpoint go by. Here

@@ -15,6 +15,13 @@
 
 namespace hone {
 
+// Of a search by beams: whether it ends when there are as many finished answers as beams; else it goes on while a beam
+// may become better than they are, by its score so far, or (never) by the best that it may come to.
+enum class EarlyStopping { no, yes, never };
+template <>
+inline constexpr auto config::enum_names<EarlyStopping> = std::to_array<std::pair<EarlyStopping, std::string_view>>(
+    {{EarlyStopping::no, "false"}, {EarlyStopping::yes, "true"}, {EarlyStopping::never, "never"}});
+
 // HF's names and meanings. temperature 0 is greedy.
 struct GenerateConfig {
   std::int64_t max_new_tokens = 128;
@@ -26,6 +33,11 @@ struct GenerateConfig {
   std::uint64_t seed = 0;
   std::vector<std::int32_t> eos_token_id;  // empty: the tokenizer's
   bool ignore_eos = false;
+  std::optional<std::int64_t> forced_bos_token_id = {}, forced_eos_token_id = {};
+  std::int64_t min_length = 0, min_new_tokens = 0, no_repeat_ngram_size = 0, num_beams = 1;
+  std::vector<std::int32_t> suppress_tokens;
+  double length_penalty = 1.0;
+  EarlyStopping early_stopping = EarlyStopping::no;
   std::int64_t batch_size = 16;
   static constexpr auto fields() {
     using C = GenerateConfig;
@@ -47,6 +59,26 @@ struct GenerateConfig {
         field("eos_token_id", &C::eos_token_id,
               "Tokens that end the generation; default: the tokenizer's end-of-sequence token.", at_least(0)),
         field("ignore_eos", &C::ignore_eos, "Go on after the end-of-sequence token."),
+        field("forced_bos_token_id", &C::forced_bos_token_id,
+              "Token that an answer of a model with an encoder begins with, such as a language's; default: any.",
+              at_least(0)),
+        field("forced_eos_token_id", &C::forced_eos_token_id,
+              "Token that an answer of such a model ends with where it is as long as it may be; default: any.",
+              at_least(0)),
+        field("min_length", &C::min_length, "Tokens of a prompt and its answer together at least.",
+              at_least(0)),
+        field("min_new_tokens", &C::min_new_tokens, "Tokens of an answer at least, without the last one that ends it.",
+              at_least(0)),
+        field("no_repeat_ngram_size", &C::no_repeat_ngram_size,
+              "So many tokens in a row come once in a text at most; 0 = any number of times.", at_least(0)),
+        field("suppress_tokens", &C::suppress_tokens, "Tokens that are never chosen.", at_least(0)),
+        field("num_beams", &C::num_beams,
+              "Answers that are followed side by side for a prompt, of which the likeliest is given; 1 = none.",
+              {.low = 1, .high = 1024}),
+        field("length_penalty", &C::length_penalty,
+              "Of beams: the logarithm of an answer's probability is divided by its length to this power."),
+        field("early_stopping", &C::early_stopping,
+              "Of beams: end when there are as many finished answers as beams; never: when none can become better."),
         field("batch_size", &C::batch_size, "Prompts that are continued at the same time.", at_least(1))};
   }
 };
@@ -66,7 +98,9 @@ struct GenerateStats {
 };
 
 // Generates for one or more prompts; not thread-safe. A prompt's answer depends on its number in the list (which, with
-// the configuration's seed, seeds its sampling; or each has a seed of its own), not on the batch it is computed in.
+// the configuration's seed, seeds its sampling; or each has a seed of its own), not on what is in the batch it is
+// computed in; how many tokens of prompts are read together, up to 16 or more, decides in which order sums are made,
+// and so how they are rounded: in 16 bits two words that are about as likely can change places by it.
 class HONE_API Generator {
  public:
   // REQUIRES: model outlives it. Error(config): it has no language-model head. Error(usage): no tokenizer
@@ -79,13 +113,17 @@ class HONE_API Generator {
   using Answered = std::function<void(std::size_t prompt, const Generated& answer)>;
   // Which of the model's adapters is taken from now on; "": none. Default: kDefaultAdapter, where there is one.
   void use_adapter(const std::string& name);
+  // Tokens are drawn from the geometric mixture with another model from now on: logits are 1 - share times this model's
+  // and share times the other's. REQUIRES: it outlives this, and reads the same tokens.
+  void mix_with(const Model& other, const std::string& adapter, double share);
   const GenerateStats& stats() const;  // of the last generate()
   void be_silent();  // no warnings of texts that are longer than the model was made for
   // seeds, most: of each prompt its own instead of config.seed, and the most new tokens beside config.max_new_tokens
-  // (at least 1); empty: none has.
+  // (at least 1); pictures: of each prompt, as documents have them; empty: none has.
   std::vector<Generated> generate(const std::vector<std::vector<std::int32_t>>& prompts, const GenerateConfig& config,
                                   const Stream& stream = {}, const Answered& answered = {},
-                                  std::span<const std::uint64_t> seeds = {}, std::span<const std::int64_t> most = {});
+                                  std::span<const std::uint64_t> seeds = {}, std::span<const std::int64_t> most = {},
+                                  std::span<const std::vector<DocPicture>> pictures = {});
 
  private:
   struct State;

@@ -222,9 +222,9 @@ class HONE_API Head final : public Module {
                        const ops::CrossEntropyOptions& options = {}, ops::LossSums* sums = nullptr) const;
 
   // Of each token: the logarithm of its label's probability, [B * T], 0 where there is none; and what is logged of it
-  // if asked for (src/ops/log_probs.h).
+  // if asked for, or the entropy of its distribution with a graph (src/ops/log_probs.h).
   ops::TokenLogProbs log_probs(const Tensor& hidden_BTD, const Tensor& labels_BT, const Pass& pass,
-                               bool with_statistics) const;
+                               bool with_statistics, bool with_entropy = false) const;
 
   std::int64_t vocab_size() const;
   bool tied() const { return tied_; }

@@ -1,6 +1,7 @@
 // Models: embed -> blocks -> finish, with the layer loop written once in the base class.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -66,6 +67,7 @@ class HONE_API Pass {
   // What the sums of an objective's terms are divided by afterwards, by LossTerm::per, on the model's device; empty:
   // nobody knows it yet.
   std::map<std::string, Tensor> divisors;
+  std::vector<std::shared_ptr<const void>> kept;  // what has to live as long as this pass, such as one of another model
   std::int64_t layer = 0;                    // index of the running block
   const Adapter* adapter_of(const Weight& weight) const { return weight.adapter(adapter); }  // null: none
   void sow(const std::string& name, const Tensor& value);  // of the running block: "layers.<i>.<name>"
@@ -96,6 +98,7 @@ class HONE_API Block : public Module {
 };
 
 class CausalLm;
+class Seq2SeqLm;
 class Classifier;
 class MaskedLm;
 
@@ -105,6 +108,7 @@ struct HeadRequest {
   bool masked_lm = false;                // a head that says which tokens were masked, where it has no such one
   std::optional<ProblemType> problem_type = {};  // of the labels; nothing: what the configuration says
   bool of_tokens = false;                        // the labels are of each token, not of a document
+  bool answers_questions = false;  // these are kPlacesOfAnswers: where in a text the answer to a question stands
 };
 
 // Where the weights of a model are that no process holds whole: they come before a block is computed, forward and
@@ -169,8 +173,10 @@ class HONE_API Model : public Module {
 
   // What it can besides giving hidden states; null: it cannot.
   virtual const CausalLm* causal_lm() const { return nullptr; }
+  virtual const Seq2SeqLm* seq2seq_lm() const { return nullptr; }
   virtual const Classifier* classifier() const { return nullptr; }
   virtual const MaskedLm* masked_lm() const { return nullptr; }
+  virtual const PictureInput* pictures() const { return nullptr; }  // that it reads
 
   // Hugging Face's base_model_prefix with a dot, "bert.": with it begin the names of the body's weights in folders of
   // models with a head. Such a folder fills a model without a head and the other way round. "": it is not so.
@@ -204,6 +210,16 @@ class HONE_API CausalLm : public Model {
   Tensor logits(const Batch& batch) const;  // fp32 [B,T,V], without a graph
 };
 
+// One that reads a source whole (Role::source) and answers with a target of the same group. Hidden states of sources
+// are 0: its output is of targets.
+class HONE_API Seq2SeqLm : public CausalLm {
+ public:
+  const Seq2SeqLm* seq2seq_lm() const override { return this; }
+  virtual std::int32_t decoder_start() const = 0;  // the token that targets are begun with
+  // Whether layers make products of sources' tokens with it, and not of targets'. For measures of work.
+  virtual bool is_of_sources(const std::string& weight) const = 0;
+};
+
 // A model that says which label a document has, or each of its tokens.
 class HONE_API Classifier {
  public:
@@ -211,11 +227,16 @@ class HONE_API Classifier {
   virtual const std::vector<std::string>& labels() const = 0;
   virtual std::optional<ProblemType> problem_type() const = 0;  // nothing: its configuration does not say
   virtual bool of_tokens() const { return false; }
+  // Of tokens, whose two labels are kPlacesOfAnswers.
+  virtual bool answers_questions() const { return false; }
   // [documents, labels] in the order of the batch's docs, of tokens [B,T,labels]; the pass is the one that gave the
   // output.
   virtual Tensor logits(const Output& output, Pass& pass) const = 0;
   virtual std::string weights_prefix() const = 0;  // of the weights that depend on the labels: "classifier."
 };
+
+// What the labels of a head are that answers questions: whether the answer begins, and ends, at a token.
+inline constexpr std::array<const char*, 2> kPlacesOfAnswers = {"start", "end"};
 
 // Of the head's product with the table of words, and of its bias: "cls.predictions.decoder", "cls.predictions.bias".
 struct MaskHeadNames {
@@ -241,7 +262,15 @@ HONE_API const Classifier& require_classifier(const Model& model, const std::str
 // Error(config) when the model has no head that gives each token one of two labels or more.
 HONE_API const Classifier& require_token_classifier(const Model& model, const std::string& what);
 
-// Error(config) when the model has no language-model head; `what` needs one ("generate", "objective causal_lm").
+// Error(config) when the model has no head that says where the answer to a question stands.
+HONE_API const Classifier& require_question_answerer(const Model& model, const std::string& what);
+
+// Error(config) when the model has no language-model head, or reads sources; `what` needs one that continues texts
+// ("objective causal_lm").
 HONE_API const CausalLm& require_causal_lm(const Model& model, const std::string& what);
+// Error(config) when the model has no language-model head; one that reads sources will do ("generate").
+HONE_API const CausalLm& require_language_model(const Model& model, const std::string& what);
+// Error(config) when the model does not read sources.
+HONE_API const Seq2SeqLm& require_seq2seq_lm(const Model& model, const std::string& what);
 
 }  // namespace hone

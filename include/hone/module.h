@@ -122,6 +122,10 @@ class HONE_API Weight {
   bool takes_float8() const { return takes_float8_; }
   void set_takes_float8(bool takes) { takes_float8_ = takes; }
 
+  // What its layer rounds it to in every pass; it stays as it is. REQUIRES: an nn::Linear's.
+  const FakeQuantized& fake_quantized() const { return fake_quantized_; }
+  void set_fake_quantized(const FakeQuantized& grids) { fake_quantized_ = grids; }
+
   // Of how many tokens its layer makes a product with it: of an expert, those that are given to it where all experts
   // have as many. For measures of work.
   double share_of_tokens() const { return share_of_tokens_; }
@@ -147,6 +151,7 @@ class HONE_API Weight {
   double learning_rate_scale_ = 1;
   WeightUse use_as_ = WeightUse::other;
   bool takes_float8_ = false;
+  FakeQuantized fake_quantized_;
   double share_of_tokens_ = 1;
   std::vector<std::pair<std::string, std::unique_ptr<Adapter>>> adapters_;
 };
@@ -166,11 +171,15 @@ class HONE_API Module {
   void each_weight(const std::function<void(const std::string&, const Weight&)>& visit,
                    const std::string& prefix = "") const;
   // Each weight, and behind it those of its default adapter. Their names begin with the name of the adapted weight
-  // without its last ".weight".
+  // without its last ".weight". Then those of modules beside this one.
   void each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit,
                           const std::string& prefix = "");
   bool has_adapters() const;             // of any name
-  void set_device(at::Device device);    // of every weight
+  // A module that is trained with this one and has files of its own, as PPO's value model: its weights' names begin
+  // with that name and a dot. Of each name there is one.
+  void set_beside(const std::string& name, std::shared_ptr<Module> module);
+  const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& beside() const { return beside_; }
+  void set_device(at::Device device);    // of every weight, and of those beside
   at::Device device() const;             // of its weights; the host, where it has none
   std::int64_t parameter_count() const;  // of distinct weights, without buffers and adapters
 
@@ -191,6 +200,7 @@ class HONE_API Module {
   void walk(const Visit& visit, const std::string& prefix) const;
   std::vector<std::pair<std::string, std::unique_ptr<Weight>>> weights_;
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
+  std::vector<std::pair<std::string, std::shared_ptr<Module>>> beside_;
 };
 
 // What is learnt beside a weight, which stays as it is: LoRA (Hu et al., 2021, arXiv:2106.09685) and its like.

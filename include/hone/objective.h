@@ -47,6 +47,7 @@ struct StepContext {
   // Makes of a pass the one that this micro-batch of the step's only update will be learnt in: of the same random
   // numbers. Empty in evaluations.
   std::function<void(Pass& pass, std::size_t micro_batch)> as_learnt = {};
+  double epoch = 0;  // of the data, as the step begins; 0 where nobody knows
 };
 
 // How a model beside the one that is trained follows it: after each `every` steps its weights are 1 - share times
@@ -62,8 +63,11 @@ struct Needs {
   // Of preference records the documents of a group (Doc::group) are in one micro-batch, in one row, whatever the
   // packing.
   RecordKind records = RecordKind::language;
+  bool pictures = false;  // records may have some, where the model reads pictures
   ProblemType problem_type = ProblemType::single_label_classification;  // of labelled records
   TokenLabels token_labels = {};  // of tagged records and steps
+  std::optional<std::int64_t> max_target_length = {};  // TargetOptions
+  QuestionOptions questions = {};  // of questions, whose model is given a head that answers them
   // Of labelled and tagged records and steps; empty: those of the model, else of the data. Of others, what a
   // classification head is for that the model is given where it has none; one label is a score.
   std::vector<std::string> labels = {};
@@ -94,6 +98,9 @@ struct Needs {
   // have shares of the model (parallel.fsdp).
   std::map<std::string, Following> following = {};
   std::string query_prompt = {}, document_prompt = {};  // Dataset::Options
+  // role -> folder of a model with a head of one label, which it is given where it has none: trained with the model and
+  // found beside it (Module::beside), with files of its own. "": the model as the run began with it, with such a head.
+  std::map<std::string, std::string> trained_beside = {};
 };
 
 // Plug-in (src/objectives).
@@ -149,6 +156,9 @@ class HONE_API Objective {
   virtual bool is_recordable() const { return false; }
   // Adds to what is logged of an update, by what its terms are divided by, over all micro-batches and ranks.
   virtual void measure_step(const Sums& /*amounts*/, std::map<std::string, Metric>& /*metrics*/) const {}
+  // Numbers of its own that updates have changed, by names: kept in checkpoints and given back when a run goes on.
+  virtual Sums state() const { return {}; }
+  virtual void set_state(const Sums& /*state*/) {}
   // Adds to the numbers of a log line those that follow from them, such as exp of a mean.
   virtual void derive(Metrics& /*line*/) const {}
 };

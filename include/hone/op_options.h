@@ -13,8 +13,9 @@ struct GradientSum;
 
 namespace ops {
 
-struct HeadBias;  // src/ops/head_losses.h
-struct Teacher;   // src/ops/divergence.h
+struct HeadBias;      // src/ops/head_losses.h
+struct RelativeBias;  // src/ops/relative_bias.h
+struct Teacher;       // src/ops/divergence.h
 
 enum class Activation { silu, gelu, gelu_tanh, relu };  // of MLPs
 
@@ -52,6 +53,8 @@ struct AttentionOptions {
   // One more score of each query head, [H], that takes its share of the weights and gives nothing for it, as in
   // gpt-oss; null: none.
   const at::Tensor* sinks = nullptr;
+  // What is added to a scaled score by the distance of key and query, as in T5; null: nothing.
+  const RelativeBias* bias = nullptr;
 };
 
 struct CrossEntropyOptions {
@@ -59,12 +62,16 @@ struct CrossEntropyOptions {
   double z_loss = 0;                // + z lse^2
   double soft_cap = 0;              // > 0: logits l are soft_cap * tanh(l / soft_cap), as in Gemma 2
   bool by_probability = false;      // each loss times the label's probability, which is taken as a constant
+  // > 0: each loss times a power of the entropy, in nats, of so many of the likeliest tokens among themselves, which is
+  // taken as a constant.
+  std::int64_t by_entropy_of = 0;
+  double entropy_power = 1;
   GradientSum* head_sum = nullptr;  // takes the head's gradient; null: autograd does
   const HeadBias* bias = nullptr;   // of logits, before the cap; null: none
   // What the sum of losses will be divided by, a number there: a device makes the gradients for it at once. What comes
   // is looked at all the same. null: it is not known.
   const at::Tensor* divisor = nullptr;
-  // null: labels alone are learnt. Not with label_smoothing, z_loss or by_probability.
+  // null: labels alone are learnt. Not with label_smoothing, z_loss, by_probability or by_entropy_of.
   const Teacher* teacher = nullptr;
 };
 

@@ -1,6 +1,8 @@
-// Frozen weights in fewer bits, as bitsandbytes keeps them: what products of blocks are made with.
+// Frozen weights in fewer bits, as bitsandbytes keeps them: what products of blocks are made with. And what weights are
+// rounded to that are trained to be quantized.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,20 @@ struct QuantizedAs {
   QuantType type = QuantType::none;
   bool double_quant = false;
   bool operator==(const QuantizedAs&) const = default;
+};
+
+// Numbers times a scale: whole ones of so many bits, or those of fp8 (E4M3).
+enum class Grid { none, int4, int8, float8 };
+template <>
+inline constexpr auto config::enum_names<Grid> = std::to_array<std::pair<Grid, std::string_view>>(
+    {{Grid::none, "none"}, {Grid::int4, "int4"}, {Grid::int8, "int8"}, {Grid::float8, "float8"}});
+
+// What a layer rounds its weight to, and what it multiplies it with (src/ops/fake_quantize.h). Of the weight group_size
+// inputs share a scale; 0: all of an output. weight none: nothing is rounded.
+struct FakeQuantized {
+  Grid weight = Grid::none, input = Grid::none;
+  std::int64_t group_size = 0;
+  bool operator==(const FakeQuantized&) const = default;
 };
 
 }  // namespace hone

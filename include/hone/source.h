@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hone/config.h"
+#include "hone/pictures.h"
 #include "hone/text.h"
 
 namespace hone {
@@ -52,6 +53,16 @@ struct StepsRecord {
   std::string prompt;
   std::vector<std::string> steps, labels = {};  // as many; names, or whole numbers as text
 };
+// A question about a text, and what of the text answers it.
+struct QuestionRecord {
+  std::string question, context;
+  struct Answer {
+    std::string text;
+    std::int64_t start = 0;  // its first character (code point) in the context
+  };
+  std::vector<Answer> answers = {};  // the first one is learnt, all are good; none: the text does not say
+  std::string id = {};               // "": none is given
+};
 struct PreferenceRecord {
   std::string prompt, chosen, rejected;  // a prompt with two answers, of which the first is the better one
 };
@@ -82,11 +93,12 @@ struct EmbeddingRecord {
 // One example as read.
 struct Record {
   std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord, PreferenceRecord, ChatPreferenceRecord,
-               JudgedRecord, AskedRecord, ChoiceRecord, TaggedRecord, StepsRecord, EmbeddingRecord>
+               JudgedRecord, AskedRecord, ChoiceRecord, TaggedRecord, StepsRecord, EmbeddingRecord, QuestionRecord>
       content = {};
   std::vector<std::string> unread = {};   // fields that nobody reads, each with the first record that has it
   std::vector<std::string> renamed = {};  // fields that columns name and records may lack, likewise
   std::int64_t line = 0;                  // 1-based line or row in its file
+  std::vector<PictureFile> pictures = {};  // in the order of their places in the content
   template <class Form>
   const Form* as() const {
     return std::get_if<Form>(&content);
@@ -104,6 +116,8 @@ enum class RecordKind {
   tagged,      // a text whose words have labels
   steps,       // a prompt and the steps of an answer, each with a label
   embedding,   // a text with one that is to lie near it, and others that are not: documents (Role) that share a row
+  question,    // a question about a text, part of which answers it: a document for each window of the text
+  seq2seq,     // a text and what is to be made of it, each a document (Role) of its own in one row
 };
 template <>
 inline constexpr auto config::enum_names<RecordKind> =
@@ -115,7 +129,9 @@ inline constexpr auto config::enum_names<RecordKind> =
                                                             {RecordKind::choice, "choice"},
                                                             {RecordKind::tagged, "tagged"},
                                                             {RecordKind::steps, "steps"},
-                                                            {RecordKind::embedding, "embedding"}});
+                                                            {RecordKind::embedding, "embedding"},
+                                                            {RecordKind::question, "question"},
+                                                            {RecordKind::seq2seq, "seq2seq"}});
 
 // What a labelled text is given: names and losses are those of transformers' problem_type.
 enum class ProblemType {
@@ -137,6 +153,18 @@ struct TokenLabels {
   bool last_step_only = false;                        // the others' labels are not learnt
 };
 
+// How targets become documents: those of models that read a source whole.
+struct TargetOptions {
+  std::optional<std::int64_t> max_length = {};  // their tokens at most; nothing: as many as sources have
+  std::int32_t start = 0;                       // what a target is begun with, and which nobody learns
+};
+
+// How questions become documents: each is the question and as much of its text as max_length has room for.
+struct QuestionOptions {
+  std::int64_t doc_stride = 128;  // tokens that two windows of a text share
+  bool keep_texts = true;         // what answers are compared with, for evaluations (Dataset::question)
+};
+
 // A file to read records from, with the recipe's renamed columns ({"text": "story"} reads the field "story" as text).
 struct SourceFile {
   std::string path;
@@ -147,6 +175,8 @@ struct SourceFile {
   ProblemType problem_type = ProblemType::single_label_classification;  // of labelled records
   // Called now and then while a pipe gives nothing; what it throws ends the reading. May be empty.
   std::function<void()> waiting = {};
+  bool pictures = false;          // records of language may have some
+  std::string image_folder = {};  // that their paths start from; "": the file's own
 };
 
 // A place between two records of a source; what the numbers mean is the source's matter.

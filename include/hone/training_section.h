@@ -10,6 +10,7 @@
 #include "hone/config_read.h"
 #include "hone/gpu_options.h"
 #include "hone/precision.h"
+#include "hone/qat_section.h"
 #include "hone/save_section.h"
 
 namespace hone {
@@ -143,6 +144,7 @@ struct TrainerSection {
   Precision precision = Precision::automatic;
   LossScaleSection loss_scale;
   Float8 fp8 = Float8::off;
+  QatSection qat;
   std::string device = "auto";
   MatmulPrecision matmul_precision = MatmulPrecision::highest;
   Determinism deterministic = Determinism::strict;
@@ -214,6 +216,7 @@ struct TrainerSection {
         field("fp8", &C::fp8,
               "Products of a bf16 run's linear layers in fp8, forward and back: tensorwise, one scale a matrix, fast; "
               "rowwise, one a row, more exact. For GPUs of capability 8.9 and later; head and experts stay in bf16."),
+        field("qat", &C::qat, "Training of a model that is to be quantized, with what will be left of it."),
         field("device", &C::device,
               "What computes: cpu, cuda or cuda:1 of a hone that was built with it; auto = the GPU where there is one.",
               OnResume::record),

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "data/conversations.h"
+#include "data/pictures.h"
 #include "hone/error.h"
 #include "io/json.h"
 #include "text/chat/chat_printed.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr const char* kAsked[] = {"messages", "conversations", "prompt", "text"};
 // Beside it.
 constexpr const char* kFields[] = {"system", "tools", "documents", "chat_template_kwargs"};
+constexpr const char* kPictures[] = {"images", "image"};
 
 std::string system_of(const ordered_json& row, const data::Place& place) {
   if (!row.contains("system") || row["system"].is_null()) return "";
@@ -33,11 +35,13 @@ std::string system_of(const ordered_json& row, const data::Place& place) {
 
 }  // namespace
 
-ChatPrompts::ChatPrompts(std::shared_ptr<const Tokenizer> tokenizer, std::string system, std::string variables)
+ChatPrompts::ChatPrompts(std::shared_ptr<const Tokenizer> tokenizer, std::string system, std::string variables,
+                         bool reads_pictures)
     : tokenizer_(std::move(tokenizer)),
       template_(text::ChatTemplate::of(*tokenizer_)),
       system_(std::move(system)),
-      variables_(std::move(variables)) {
+      variables_(std::move(variables)),
+      reads_pictures_(reads_pictures) {
   if (!template_)
     throw Error(ErrorKind::config, "--chat: the tokenizer has no chat template")
         .hint("put a chat_template.jinja beside its tokenizer.json, or give one by --chat-template");
@@ -47,10 +51,15 @@ ChatPrompts::ChatPrompts(std::shared_ptr<const Tokenizer> tokenizer, std::string
     throw Error(ErrorKind::usage, what + ": expected a JSON object, as in {\"enable_thinking\": false}");
 }
 
-Conversation ChatPrompts::of_user(const std::string& text) const {
+Conversation ChatPrompts::of_user(const std::string& text, std::size_t pictures) const {
   ordered_json messages = ordered_json::array();
   if (!system_.empty()) messages.push_back(data::message("system", system_));
   messages.push_back(data::message("user", text));
+  if (pictures > 0) {
+    ordered_json parts(pictures, data::image_part());
+    parts.push_back({{"type", "text"}, {"text", text}});
+    messages.back()["content"] = std::move(parts);
+  }
   return {messages.dump(), "", "", variables_, -1};
 }
 
@@ -60,9 +69,10 @@ void ChatPrompts::refuse_fields(const ordered_json& row, const data::Place& plac
       throw Error(ErrorKind::data, fmt::format("{}: field \"{}\": only with --chat", place.text(), field));
 }
 
-void ChatPrompts::add_unread(const ordered_json& row, std::set<std::string>& names) {
+void ChatPrompts::add_unread(const ordered_json& row, bool reads_pictures, std::set<std::string>& names) {
   std::set<std::string_view> known(std::begin(kAsked), std::end(kAsked));
   known.insert(std::begin(kFields), std::end(kFields));
+  if (reads_pictures) known.insert(std::begin(kPictures), std::end(kPictures));
   for (const auto& [name, value] : row.items())
     if (!known.contains(name)) names.insert(name);
 }
@@ -90,16 +100,25 @@ bool ChatPrompts::is_conversation(const ordered_json& row, const data::Place& pl
   return field == "messages" || field == "conversations" || (field == "prompt" && row[field].is_array());
 }
 
-Conversation ChatPrompts::of_row(const ordered_json& row, const data::Place& place) const {
+std::vector<PictureFile> ChatPrompts::pictures_of(const ordered_json& row, const data::Place& place) {
+  for (const std::string field : kPictures)
+    if (const auto found = row.find(field); found != row.end() && !found->is_null())
+      return data::pictures_of(*found, data::picture_folder(place.path, ""), {field, place});
+  return {};
+}
+
+Conversation ChatPrompts::of_row(const ordered_json& row, const data::Place& place,
+                                 std::vector<PictureFile>& pictures) const {
   const std::string field = field_of(row, place);
   ordered_json messages = data::read_messages(row[field], field, place);
   while (!messages.empty() && messages.back()["role"] == "assistant") messages.erase(messages.size() - 1);
   if (messages.empty()) throw Error(ErrorKind::data, place.text() + ": nothing that the assistant could answer");
-  return with_fields(row, std::move(messages), place);
+  return with_fields(row, std::move(messages), place, pictures);
 }
 
-Conversation ChatPrompts::of_prompt(const std::string& text, const ordered_json& row, const data::Place& place) const {
-  return with_fields(row, ordered_json::array({data::message("user", text)}), place);
+Conversation ChatPrompts::of_prompt(const std::string& text, const ordered_json& row, const data::Place& place,
+                                    std::vector<PictureFile>& pictures) const {
+  return with_fields(row, ordered_json::array({data::message("user", text)}), place, pictures);
 }
 
 std::string ChatPrompts::with_flags(const std::string& own) const {
@@ -111,10 +130,13 @@ std::string ChatPrompts::with_flags(const std::string& own) const {
   return all.dump();
 }
 
-Conversation ChatPrompts::with_fields(const ordered_json& row, ordered_json messages, const data::Place& place) const {
+Conversation ChatPrompts::with_fields(const ordered_json& row, ordered_json messages, const data::Place& place,
+                                      std::vector<PictureFile>& pictures) const {
   const std::string system = system_of(row, place);
   if (!system.empty() || (!system_.empty() && messages[0]["role"] != "system"))
     messages.insert(messages.begin(), data::message("system", system.empty() ? system_ : system));
+  if (reads_pictures_)
+    pictures = data::place_pictures(messages, pictures_of(row, place), data::picture_folder(place.path, ""), place);
   const auto text_of = [&](const char* name) {
     const bool there = row.contains(name) && !row[name].is_null();
     return there ? data::template_json(row[name], place) : std::string();
@@ -138,7 +160,8 @@ void ChatPrompts::append(Conversation& conversation, const std::string& answer, 
 
 std::string ChatPrompts::text_of(const Conversation& conversation) const {
   const auto now = static_cast<std::int64_t>(wall_seconds());
-  return text::prompt_text(*template_, conversation, "the prompt", now);
+  return text::prompt_text(*template_, data::for_template(conversation, *template_, reads_pictures_), "the prompt",
+                           now);
 }
 
 void ChatPrompts::add_turn_end(GenerateConfig& config) const {

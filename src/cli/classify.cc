@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strings.h"
+#include "cli/classify_questions.h"
 #include "cli/classify_tokens.h"
 #include "cli/model_place.h"
 #include "cli/output.h"
@@ -62,8 +63,8 @@ void read_as_flag(Work&& work) {
 
 class Classify final : public Command {
  public:
-  struct Config : ModelFlags {
-    using Base = ModelFlags;
+  struct Config : QuestionFlags {
+    using Base = QuestionFlags;
     std::vector<std::string> text, columns;
     std::string data, tokenizer, adapter, chat_template;
     std::optional<std::int64_t> max_length;
@@ -79,7 +80,7 @@ class Classify final : public Command {
                     "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv "
                     "with text, and text_pair where there are two; a score is also given of prompt and completion, and "
                     "of messages, labels of words also of tokens (a list of words), and labels of steps of prompt and "
-                    "completions."),
+                    "completions; of questions question and context."),
               field("columns", &C::columns,
                     "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
                     "{{ b }}; may be given several times. Of a head for one number: text and text_pair say that texts "
@@ -107,7 +108,8 @@ class Classify final : public Command {
   Usage usage() const override {
     return {"MODEL --text TEXT | --data FILE  (without either: standard input, a text a line)",
             {"hone classify runs/spam --text \"You have won!\"", "hone classify runs/spam --data texts.jsonl --json",
-             "hone classify runs/reward --data answers.jsonl", "hone classify runs/names --text \"Ada met Alan.\""},
+             "hone classify runs/reward --data answers.jsonl", "hone classify runs/names --text \"Ada met Alan.\"",
+             "hone classify runs/answers --question \"Who met Alan?\" --context \"Ada met Alan.\""},
             1,
             1};
   }
@@ -120,6 +122,7 @@ class Classify final : public Command {
     tokenizer_ = data::with_chat_template(
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
         flags_.chat_template, "--chat-template");
+    warn_about_tokenizer(place, flags_.tokenizer, *tokenizer_);
     model_ = load_model(place, flags_);
     const bool of_tokens = model_->classifier() && model_->classifier()->of_tokens();
     if (!model_->classifier()) require_classifier(*model_, "classify");
@@ -127,11 +130,15 @@ class Classify final : public Command {
          {std::pair{flags_.words, "words"}, {flags_.step_separator.has_value(), "step-separator"}})
       if (given && !of_tokens)
         throw Error(ErrorKind::usage, fmt::format("--{}: this model gives texts labels, and not their words", flag));
-    of_tokens ? make_token_answers(place) : make_how();
+    const bool of_questions = of_tokens && model_->classifier()->answers_questions();
+    check_kind(of_questions);
+    of_questions ? make_question_answers() : of_tokens ? make_token_answers(place) : make_how();
     const StopSignal signals;
+    if (!flags_.question.empty())
+      of_questions_->add({.question = flags_.question, .context = flags_.context}, {"--question", 1});
     for (const std::string& text : flags_.text) add(text, {"--text", ++told_});
     const std::string file = flags_.data.empty() ? "-" : flags_.data;
-    if (!flags_.data.empty() || flags_.text.empty())
+    if (!flags_.data.empty() || (flags_.text.empty() && flags_.question.empty()))
       read_prompt_file(
           file, [&](const ordered_json& value, const data::Place& where) { add(value, where); },
           parse_columns(flags_.columns));
@@ -153,6 +160,29 @@ class Classify final : public Command {
     if (gives_labels() || labels().size() > 1) return false;
     if (problem_type() != ProblemType::regression) return true;
     return columns_are_of_answers_.value_or(value.is_object() && !value.contains(kText));
+  }
+
+  void check_kind(bool of_questions) const {
+    const QuestionFlags& asked = flags_;
+    if (!of_questions && asked.any())
+      throw Error(ErrorKind::usage, "--question and what goes with it: this model gives labels; expected one that "
+                                    "answers questions")
+          .hint("objective: question_answering trains one");
+    if (of_questions && !flags_.text.empty())
+      throw Error(ErrorKind::usage,
+                  "--text: this model answers questions; expected --question and --context, or --data");
+    if (of_questions && (flags_.words || flags_.step_separator))
+      throw Error(ErrorKind::usage, "--words and --step-separator: this model answers questions");
+    if (asked.question.empty() != asked.context.empty())
+      throw Error(ErrorKind::usage, "--question and --context: expected both or none");
+  }
+
+  void make_question_answers() {
+    QuestionAnswers::How how{.columns = parse_columns(flags_.columns)};
+    how.max_length = flags_.max_length.value_or(std::min<std::int64_t>(model_->max_positions(), how.max_length));
+    model_->check_length(how.max_length, "--max-length");
+    how.batch_size = flags_.batch_size, how.json = json_;
+    read_as_flag([&] { of_questions_.emplace(*model_, *tokenizer_, flags_, std::move(how)); });
   }
 
   Dataset::Options data_options() {
@@ -204,6 +234,7 @@ class Classify final : public Command {
 
   void add(const ordered_json& value, const data::Place& place) {
     StopSignal::check("classifying");
+    if (of_questions_) return of_questions_->add(value, place);
     if (of_tokens_) return of_tokens_->add(value, place);
     const data::Tokenising& how = is_of_answers(value) ? *answers_ : *texts_;
     data::RecordTokens tokens = data::to_tokens(record_of(value, place), how, place.path);
@@ -287,6 +318,10 @@ class Classify final : public Command {
 
   void finish() {
     answer();
+    if (of_questions_) {
+      of_questions_->flush();
+      answered_ = of_questions_->answered(), unread_ = of_questions_->unread();
+    }
     if (of_tokens_) {
       of_tokens_->flush();
       answered_ = of_tokens_->answered(), cut_ = of_tokens_->cut(), unread_ = of_tokens_->unread();
@@ -305,6 +340,7 @@ class Classify final : public Command {
   std::optional<data::FieldMap> fields_;         // of answers
   std::optional<TextsToClassify> unlabelled_;
   std::optional<TokenAnswers> of_tokens_;  // then it answers, and nothing else
+  std::optional<QuestionAnswers> of_questions_;  // likewise
   std::optional<bool> columns_are_of_answers_;  // of a head for one number, where there are any
   std::set<std::string> unread_;
   std::vector<HostRow> rows_;

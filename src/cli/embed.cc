@@ -111,6 +111,7 @@ class Embed final : public Command {
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
     tokenizer_ =
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer);
+    warn_about_tokenizer(place, flags_.tokenizer, *tokenizer_);
     model_ = load_model(place, flags_);
     choose(said_by_folder(place, *model_));
     TextsToClassify texts(parse_columns(flags_.columns));

@@ -31,6 +31,7 @@
 #include "objectives/neighbours.h"
 #include "train/evaluate.h"
 #include "train/inputs.h"
+#include "train/pictures.h"
 #include "train/state.h"
 
 namespace hone::cli {
@@ -41,7 +42,7 @@ class Eval final : public Command {
   struct Config : ModelFlags {
     using Base = ModelFlags;
     std::vector<std::string> data, columns, ignore, metric;
-    std::string tokenizer, adapter, logits;
+    std::string tokenizer, adapter, logits, image_folder;
     std::optional<std::int64_t> max_length;
     Overlong overlong = Overlong::split;
     Packing packing = Packing::none;
@@ -51,6 +52,7 @@ class Eval final : public Command {
     std::string chat_template;
     bool label_all_tokens = false;
     std::optional<std::string> step_separator;
+    std::optional<std::int64_t> doc_stride;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple_cat(
@@ -62,14 +64,16 @@ class Eval final : public Command {
               field(
                   "ignore", &C::ignore,
                   "Field that other kinds of training use and that is to be passed over; may be given several times."),
+              field("image_folder", &C::image_folder,
+                    "Folder that the paths of pictures start from; default: the file's own."),
               field(
                   "metric", &C::metric,
                   "What to measure, with options as {type: name, option: value}; may be given several times; default: "
                   "perplexity, of a folder of sentence-transformers how well its vectors find what belongs together, "
                   "or classification of a model with a classification head, multi_label or regression where its "
                   "config.json says so (problem_type), else of one label (a reward model) reward, of a head for tokens "
-                  "token_classification, or process_reward where its labels are false and true. Pairs of answers are "
-                  "for preference and reward."),
+                  "token_classification, or process_reward where its labels are false and true, of one that answers "
+                  "questions question_answering. Pairs of answers are for preference and reward."),
               field("tokenizer", &C::tokenizer,
                     "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
               field("adapter", &C::adapter,
@@ -94,7 +98,9 @@ class Eval final : public Command {
                     "Of words with labels: each token of a word is measured, and not the first alone."),
               field("step_separator", &C::step_separator,
                     "Of steps: what follows each step, and carries its label; default: what the model's run learnt, "
-                    "else a new line.")},
+                    "else a new line."),
+              field("doc_stride", &C::doc_stride,
+                    "Of questions: tokens that two windows of a text share; default: 128.", at_least(0))},
           Base::fields());
     }
   };
@@ -120,11 +126,18 @@ class Eval final : public Command {
     const auto tokenizer = data::with_chat_template(
         flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
         flags_.chat_template, "--chat-template");
+    warn_about_tokenizer(place, flags_.tokenizer, *tokenizer);
     const auto model = load_model(place, flags_);
+    if (flags_.max_length > model->max_positions())  // not where it was not given
+      log::warning("--max-length: got {}, but the model was made for {} tokens", *flags_.max_length,
+                   model->max_positions());
     embeds_ = sentence_folder(place);
     const training::Evaluations evaluations = evaluations_for(*model, metrics);
     if (evaluations[0]->records() == RecordKind::steps)
       step_separator_ = step_separator_of(place, flags_.step_separator);
+    folder_ = place.folder;
+    reads_pictures_ = std::all_of(evaluations.begin(), evaluations.end(),
+                                  [](const auto& evaluation) { return evaluation->reads_pictures(); });
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
       const auto [name, path] = named_file(entry);
@@ -229,6 +242,7 @@ class Eval final : public Command {
   static const char* usual_metric(const Model& model) {
     const Classifier* classifier = model.classifier();
     if (!classifier) return "perplexity";
+    if (classifier->answers_questions()) return "question_answering";
     if (classifier->of_tokens())
       return classifier->labels() == std::vector<std::string>{"false", "true"} ? "process_reward"
                                                                               : "token_classification";
@@ -253,6 +267,7 @@ class Eval final : public Command {
     file.path = path;
     file.columns = parse_columns(flags_.columns);
     file.ignore = flags_.ignore;
+    file.image_folder = flags_.image_folder;
     Dataset::Options options;
     options.max_length = flags_.max_length.value_or(std::min<std::int64_t>(model.max_positions(), 2048));
     options.overlong = flags_.overlong;
@@ -261,13 +276,17 @@ class Eval final : public Command {
     options.loss = flags_.loss;
     options.vocab_size = model.vocab_size();
     options.records = evaluation.records();
+    if (const Seq2SeqLm* lm = model.seq2seq_lm(); lm && options.records == RecordKind::language)
+      options.records = RecordKind::seq2seq, options.targets.start = lm->decoder_start();
     options.problem_type = evaluation.problem_type();
+    if (reads_pictures_) options.pictures = training::pictures_of(model, folder_);
     if (embeds_) {
       options.query_prompt = embeds_->prompt({"query"});
       options.document_prompt = embeds_->prompt({"document", "passage"});
     }
     options.token_labels = token_labels_of({flags_.label_all_tokens, flags_.step_separator}, options.records, "--");
     if (options.records == RecordKind::steps) options.token_labels.step_separator = step_separator_;
+    options.questions = questions_of(flags_.doc_stride, options.records, "--");
     const bool labelled = options.records == RecordKind::labelled || data::are_of_tokens(options.records);
     if (labelled) options.labels = model.classifier()->labels();
     model.check_length(options.max_length, "--max-length");
@@ -309,6 +328,8 @@ class Eval final : public Command {
   }
 
   Config flags_;
+  std::filesystem::path folder_;  // of the model
+  bool reads_pictures_ = false;   // what is measured
   std::optional<hub::SentenceFolder> embeds_;  // what the model's folder says of its vectors
   std::string step_separator_;
 };

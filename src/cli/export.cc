@@ -29,6 +29,7 @@ class Export final : public Command {
     bool merge = false, replace = false;
     ExportDtype dtype = ExportDtype::source;
     Quantization quantization;
+    ExportGrid grid;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple_cat(
@@ -42,6 +43,7 @@ class Export final : public Command {
               field("dtype", &C::dtype, "Type of the weights: source = each as it is stored."),
               field("quantization", &C::quantization,
                     "Weights of blocks in fewer bits, as transformers saves those of bitsandbytes."),
+              field("grid", &C::grid, "Weights of blocks in fewer bits, as compressed-tensors saves them."),
               field("replace", &C::replace,
                     "A folder there that hone made, with nothing else in it, is moved to <folder>.old-k first.")},
           Base::fields());
@@ -54,6 +56,7 @@ class Export final : public Command {
             {"hone export runs/a --out my-model --checkpoint best --repo me/my-model --private --license apache-2.0",
              "hone export runs/lora --out merged --merge --dtype bf16",
              "hone export my-model --out small --quantization nf4",
+             "hone export runs/qat --out small --grid int4",
              "hone export runs/lora --out adapter --base-model org/base --create-pr --commit-message 'A new adapter'"},
             1,
             1};
@@ -71,7 +74,8 @@ class Export final : public Command {
     io::require_free(flags_.out, flags_.replace);
     const ExportSource source = export_source(call.positionals[0], flags_.checkpoint);
     check_card(source);
-    const ExportHow how{flags_.out, flags_.replace, flags_.merge, flags_.dtype, *shard, flags_.quantization};
+    const ExportHow how{flags_.out, flags_.replace, flags_.merge, flags_.dtype, *shard, flags_.quantization,
+                        flags_.grid};
     const Exported made = write_export(source, how, flags_);
     for (const std::string& name : source.left_out)
       if (!flags_.merge) log::warning("{}: left out", (source.folder / name).string());

@@ -22,7 +22,9 @@
 namespace hone::cli {
 namespace {
 
-constexpr const char *kOfTokens = "token-classification", *kOfTexts = "feature-extraction";  // as the hub calls tasks
+// As the hub calls tasks.
+constexpr const char *kOfTokens = "token-classification", *kOfTexts = "feature-extraction",
+                     *kOfQuestions = "question-answering";
 
 namespace fs = std::filesystem;
 constexpr const char* kCard = "README.md";
@@ -95,6 +97,11 @@ const std::string* text_of(const ExportSource& source, const std::string& name) 
   return nullptr;
 }
 
+const char* task_of(const Classifier& classifier) {
+  if (classifier.answers_questions()) return kOfQuestions;
+  return classifier.of_tokens() ? kOfTokens : "text-classification";
+}
+
 void describe_model(ExportSource& source) {
   const std::string file = (source.folder / "config.json").string();
   const config::Node node = config::read_file(file);
@@ -107,8 +114,9 @@ void describe_model(ExportSource& source) {
   source.facts.model_type = word("model_type");
   source.facts.architecture = word("architectures");
   source.facts.task = text_of(source, "modules.json") ? kOfTexts
+                      : model->seq2seq_lm() ? "text2text-generation"
                       : model->causal_lm()  ? "text-generation"
-                      : model->classifier() ? model->classifier()->of_tokens() ? kOfTokens : "text-classification"
+                      : model->classifier() ? task_of(*model->classifier())
                       : model->masked_lm()  ? "fill-mask"
                                             : kOfTexts;
 }
@@ -123,6 +131,7 @@ void describe_adapter(ExportSource& source) {
   source.facts.task = task == "SEQ_CLS"     ? "text-classification"
                       : task == "FEATURE_EXTRACTION" ? kOfTexts
                       : task == "TOKEN_CLS" ? kOfTokens
+                      : task == "QUESTION_ANS" ? kOfQuestions
                                             : "text-generation";
 }
 

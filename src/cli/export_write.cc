@@ -14,6 +14,7 @@
 #include "hone/safetensors.h"
 #include "hub/adapter_config.h"
 #include "hub/copy_weights.h"
+#include "hub/grid_files.h"
 #include "hub/model_tensors.h"
 #include "hub/packed/find_packed.h"
 #include "hub/quantized_files.h"
@@ -97,7 +98,21 @@ void check_adapter(const fs::path& folder) {
 struct Written {
   std::int64_t parameters = 0;
   std::string dtype;
+  std::string changed = {};  // as CardFacts has it
 };
+
+// Whether a folder has numbers that this type cannot hold as they are.
+bool is_rounded(const fs::path& folder, std::optional<at::ScalarType> type) {
+  if (!type) return false;
+  const SafetensorsSet files(folder);
+  return std::any_of(files.tensors().begin(), files.tensors().end(), [&](const auto& tensor) {
+    const auto stored = from_safetensors_name(tensor.second.tensor->dtype);
+    if (!stored || !c10::isFloatingType(*stored) || *stored == *type) return false;
+    return c10::elementSize(*stored) >= c10::elementSize(*type);
+  });
+}
+
+std::string name_of(QuantType type) { return config::Values<QuantType>::write(type).text(); }
 
 struct ToQuantize {
   std::map<std::string, QuantizedAs> tensors;  // by their names in the folder
@@ -182,12 +197,18 @@ ordered_json quantization_config(const ToQuantize& quantized, const Quantization
 
 Written add_copied(io::FolderCommit& commit, const ExportSource& source, const ExportHow& how, const CardFlags& flags,
                    Texts& texts) {
-  const auto type = type_of(how.dtype);
+  auto type = type_of(how.dtype);
+  OnGrids on_grids;
+  if (!source.facts.adapter) on_grids = put_on_grids(source, how.grid);
+  if (on_grids.type && type && *type != *on_grids.type)
+    throw Error(ErrorKind::usage, fmt::format("--dtype: the run rounded weights in {}; expected that, or nothing",
+                                              hf_name(*on_grids.type)));
+  if (on_grids.type) type = on_grids.type;
   hub::CopyWeights copy{.type = type, .max_shard_bytes = how.max_shard_bytes};
   copy.in_full = how.quantization.type == QuantType::none;
   ToQuantize quantized;
   if (!source.facts.adapter) quantized = to_quantize(source.folder, how.quantization);
-  copy.quantize = quantized.tensors;
+  copy.quantize = quantized.tensors, copy.grids = on_grids.tensors;
   if (!source.facts.adapter && (copy.in_full || copy.type)) copy.leave_out = spare_tensors(source.folder);
   const hub::CopiedWeights copied = hub::copy_weights(commit, source.folder, copy);
   change(texts, "config.json", [&](ordered_json& json) {
@@ -197,6 +218,7 @@ Written add_copied(io::FolderCommit& commit, const ExportSource& source, const E
       if (json.contains("text_config") && json["text_config"].is_object())
         json["text_config"].erase("quantization_config");
     }
+    if (!copy.grids.empty()) json["quantization_config"] = hub::grid_config(on_grids.grids, on_grids.ignored);
     if (!copy.quantize.empty()) json["quantization_config"] = quantization_config(quantized, how.quantization, json);
   });
   if (!flags.base_model.empty())
@@ -205,7 +227,11 @@ Written add_copied(io::FolderCommit& commit, const ExportSource& source, const E
       json["revision"] = nullptr;
     });
   const std::string full = main_dtype(copied);
-  return {copied.parameters, copied.held.empty() ? full : fmt::format("{} and {}", fmt::join(copied.held, ", "), full)};
+  std::string changed;
+  if (!quantized.tensors.empty()) changed = "quantized to " + name_of(how.quantization.type);
+  else if (is_rounded(source.folder, type_of(how.dtype))) changed = "rounded to " + hf_name(*type);
+  return {copied.parameters, copied.held.empty() ? full : fmt::format("{} and {}", fmt::join(copied.held, ", "), full),
+          changed};
 }
 
 Written add_merged(io::FolderCommit& commit, const ExportSource& source, const ExportHow& how, Texts& texts) {
@@ -223,7 +249,13 @@ Written add_merged(io::FolderCommit& commit, const ExportSource& source, const E
   model->each_weight([&](const std::string&, const Weight& weight) {
     if (!weight.is_buffer()) type = weight.use().scalar_type();
   });
-  return {model->parameter_count(), hf_name(type)};
+  // What was trained beside numbers of fewer bits is added to the base in full.
+  const QuantType beside = source.facts.recipe ? source.facts.recipe->model.quantization.type : QuantType::stored;
+  std::string changed;
+  if (beside != QuantType::stored && beside != QuantType::none)
+    changed = fmt::format("merged with the base in full, having been trained beside its {}", name_of(beside));
+  else if (is_rounded(place.folder, stored)) changed = "rounded to " + hf_name(*stored);
+  return {model->parameter_count(), hf_name(type), changed};
 }
 
 // A merged model is what its base is.
@@ -245,6 +277,10 @@ Exported write_export(const ExportSource& source, const ExportHow& how, const Ca
   if (how.merge && !source.facts.adapter)
     throw Error(ErrorKind::usage, "--merge: " + source.folder.string() + " is no adapter");
   const bool asked = how.quantization.type != QuantType::stored || !how.quantization.skip.empty();
+  if (asked && how.grid.on()) throw Error(ErrorKind::usage, "--grid: not together with --quantization");
+  if ((how.merge || source.facts.adapter) && how.grid.on())
+    throw Error(ErrorKind::usage, "--grid: is for a whole model, as it lies in its folder")
+        .hint("export with --merge first, then the folder that this makes");
   if ((how.merge || source.facts.adapter) && asked)
     throw Error(ErrorKind::usage, "--quantization: is for a whole model, as it lies in its folder")
         .hint("export with --merge first, then the folder that this makes");
@@ -255,6 +291,7 @@ Exported write_export(const ExportSource& source, const ExportHow& how, const Ca
       how.merge ? add_merged(commit, source, how, texts) : add_copied(commit, source, how, flags, texts);
   if (how.merge) result.facts = merged_facts(texts, source.facts);
   result.facts.parameters = written.parameters, result.facts.dtype = written.dtype;
+  result.facts.changed = written.changed;
   result.facts.name = repository_name(flags, how.out.string());
   if (!source.has_card() || how.merge) put(texts, "README.md", model_card(result.facts, flags));
   for (const auto& [name, content] : texts) commit.add_file(name, content);

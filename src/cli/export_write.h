@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/export_grid.h"
 #include "cli/export_source.h"
 #include "hone/quantization.h"
 
@@ -30,6 +31,7 @@ struct ExportHow {
   ExportDtype dtype = ExportDtype::source;
   std::uint64_t max_shard_bytes = 5'000'000'000;
   Quantization quantization = {};
+  ExportGrid grid = {};
 };
 struct ExportedFile {
   std::string name;

@@ -21,18 +21,22 @@
 #include "cli/standard_streams.h"
 #include "cli/utf8.h"
 #include "data/choose_template.h"
+#include "data/pictures.h"
+#include "generate/rows.h"
 #include "hone/command.h"
 #include "hone/generate.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "serve/request.h"
+#include "train/pictures.h"
 
 namespace hone::cli {
 namespace {
 
-// What is asked: as it was given, and the text that the model continues.
+// What is asked: as it was given, and the text that the model continues, with its pictures.
 struct Prompt {
   std::string given, text;
+  std::vector<PictureFile> pictures = {};
 };
 
 // Nobody takes the answer any longer.
@@ -62,10 +66,10 @@ class Generate final : public Command {
  public:
   struct Config : ModelFlags {
     using Base = ModelFlags;
-    std::vector<std::string> prompt;
+    std::vector<std::string> prompt, image;
     std::string prompts, tokenizer, adapter, system, chat_template, chat_template_kwargs;
     bool chat = false;
-    std::optional<std::int64_t> max_new_tokens, top_k, batch_size;
+    std::optional<std::int64_t> max_new_tokens, top_k, batch_size, num_beams;
     std::optional<double> temperature, top_p, min_p, repetition_penalty;
     std::vector<std::string> stop;
     std::uint64_t seed = 0;
@@ -75,6 +79,10 @@ class Generate final : public Command {
       return std::tuple_cat(
           std::tuple{
               field("prompt", &C::prompt, "Text to continue; may be given several times."),
+              field("image", &C::image,
+                    "Picture of each --prompt, for models that read pictures: a PNG, JPEG or WebP file; may be given "
+                    "several times. With --chat pictures come before the text; else the prompt has the model's token "
+                    "for pictures where each belongs."),
               field("prompts", &C::prompts,
                     "File of prompts; its name says what it is: .jsonl, .json, .csv and .tsv have the field prompt (or "
                     "text), the first two may have strings; .txt has a prompt a line, as it is. Another name: as its "
@@ -114,6 +122,10 @@ class Generate final : public Command {
                     {.low = 0, .high = 1}),
               field("repetition_penalty", &C::repetition_penalty,
                     "Above 1: tokens already in the text become less likely.", {.low = 1e-6, .high = 1e6}),
+              field("num_beams", &C::num_beams,
+                    "Answers that are followed side by side for a prompt, of which the likeliest is given; 1 = none; "
+                    "default: as generation_config.json says.",
+                    {.low = 1, .high = 1024}),
               field("stop", &C::stop, "Text that ends the answer and is left out of it; may be given several times."),
               field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
               field("ignore_eos", &C::ignore_eos, "Go on after the end-of-sequence token."),
@@ -145,14 +157,23 @@ class Generate final : public Command {
     const std::string own = tokenizer_folder(place).string();
     const auto tokenizer = data::with_chat_template(load_tokenizer(flags_.tokenizer.empty() ? own : flags_.tokenizer),
                                                     flags_.chat_template, "--chat-template");
+    warn_about_tokenizer(place, flags_.tokenizer, *tokenizer);
     require_utf8(flags_.system, "--system", ErrorKind::data);
-    if (flags_.chat) chat_.emplace(tokenizer, flags_.system, flags_.chat_template_kwargs);
-    if (flags_.chat && flags_.prompt.empty() && flags_.prompts.empty() && !json_ && isatty(0) == 1)
+    pictures_ = training::pictures_in(place.folder);
+    if (!flags_.image.empty() && !pictures_)
+      throw Error(ErrorKind::usage, fmt::format("--image: {} is of texts alone; expected a model that reads pictures, "
+                                                "such as a Qwen2.5-VL",
+                                                place.folder.string()));
+    if (flags_.chat) chat_.emplace(tokenizer, flags_.system, flags_.chat_template_kwargs, pictures_ != nullptr);
+    const bool asks = !flags_.prompt.empty() || !flags_.prompts.empty() || !flags_.image.empty();
+    if (flags_.chat && !asks && !json_ && isatty(0) == 1)
       return talk(place, tokenizer);
     const std::vector<Prompt> prompts = read_prompts();
-    std::vector<std::vector<std::int32_t>> ids;
-    for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text));
     const auto model = load_model(place, flags_);
+    reads_sources_ = model->seq2seq_lm() != nullptr;
+    if (flags_.chat) require_causal_lm(*model, "--chat");
+    AllIds ids;
+    for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text)), widen(prompt, ids.back());
     const GenerateConfig config = defaults_of(place, *model);
     Generator generator(*model, tokenizer);
     const StopSignal signals;
@@ -173,8 +194,8 @@ class Generate final : public Command {
   // One answer, while it is written.
   void stream(Generator& generator, const Prompt& prompt, const AllIds& ids, const GenerateConfig& config) const {
     try {
-      if (!flags_.chat) show(prompt.given);
-      generator.generate(ids, config, [](std::size_t, const std::string& text) { show(text); });
+      if (!is_alone()) show(prompt.given);
+      generator.generate(ids, config, [](std::size_t, const std::string& text) { show(text); }, {}, {}, {}, placed_);
     } catch (const Error&) {
       std::cout << '\n';  // what is said of it does not stand behind half an answer
       throw;
@@ -190,28 +211,44 @@ class Generate final : public Command {
     });
     try {
       generator.generate(ids, config, [](std::size_t, const std::string&) { check_stop(); },
-                         [&](std::size_t i, const Generated& answer) { answers.add(i, answer); });
+                         [&](std::size_t i, const Generated& answer) { answers.add(i, answer); }, {}, {}, placed_);
     } catch (const Error&) {
       if (json_) answers.print_rest();  // each names its prompt; as text it would be taken for the one that is missing
       throw;
     }
   }
 
+  // Pictures to their places among the tokens of a prompt, which come as often as they have tokens.
+  void widen(const Prompt& prompt, std::vector<std::int32_t>& ids) {
+    if (!pictures_) return;
+    placed_.emplace_back();
+    for (const data::PlacedPicture& one :
+         data::widen_places(ids, nullptr, nullptr, prompt.pictures, *pictures_, "a prompt"))
+      placed_.back().push_back({static_cast<std::int64_t>(one.begin), static_cast<std::int64_t>(one.tokens),
+                                std::make_shared<PictureFile>(one.file), pictures_});
+  }
+
   // where: what it is, for errors. A chat's texts become JSON for its template.
-  Prompt prompt_of(const std::string& given, const std::string& where) const {
-    if (!chat_) return {given, given};
+  Prompt prompt_of(const std::string& given, const std::string& where,
+                   const std::vector<PictureFile>& pictures = {}) const {
+    if (!chat_) return {given, given, pictures};
     require_utf8(given, where, ErrorKind::data);
-    return {given, chat_->text_of(chat_->of_user(given))};
+    return {given, chat_->text_of(chat_->of_user(given, pictures.size())), pictures};
   }
 
   std::vector<Prompt> read_prompts() const {
     std::vector<Prompt> all;
-    for (const std::string& prompt : flags_.prompt) all.push_back(prompt_of(prompt, "--prompt"));
+    std::vector<PictureFile> pictures;
+    for (const std::string& file : flags_.image) pictures.push_back({.path = file});
+    if (!flags_.image.empty() && !flags_.prompts.empty())
+      throw Error(ErrorKind::usage, "--image: goes with --prompt; the objects of --prompts have their own pictures");
+    for (const std::string& prompt : flags_.prompt) all.push_back(prompt_of(prompt, "--prompt", pictures));
     if (!flags_.prompts.empty())
       read_prompt_file(flags_.prompts, [&](const nlohmann::ordered_json& value, const data::Place& place) {
         all.push_back(prompt_of(value, place));
       });
-    if (flags_.prompt.empty() && flags_.prompts.empty()) all.push_back(prompt_of(read_standard_input(), kTyped));
+    if (flags_.prompt.empty() && flags_.prompts.empty()) 
+      all.push_back(prompt_of(read_standard_input(), kTyped, pictures));
     if (all.empty()) throw Error(ErrorKind::data, flags_.prompts + ": no prompts");
     if (!unread_.empty())
       log::warning("{}: fields that are not read: {}; how answers are chosen is said by flags", flags_.prompts,
@@ -221,13 +258,22 @@ class Generate final : public Command {
 
   Prompt prompt_of(const nlohmann::ordered_json& value, const data::Place& place) const {
     if (value.is_string()) return prompt_of(value.get<std::string>(), place.text());
-    if (value.is_object()) ChatPrompts::add_unread(value, unread_);
+    if (value.is_object()) ChatPrompts::add_unread(value, pictures_ != nullptr, unread_);
     if (value.is_object() && chat_) check_cells(value, place);
-    if (chat_ && ChatPrompts::is_conversation(value, place)) return prompt_of(chat_->of_row(value, place), place);
+    std::vector<PictureFile> pictures;
+    if (chat_ && ChatPrompts::is_conversation(value, place)) {
+      Prompt made = prompt_of(chat_->of_row(value, place, pictures), place);
+      made.pictures = std::move(pictures);
+      return made;
+    }
     const std::string prompt = text_field(value, place);
-    if (chat_) return {prompt, prompt_of(chat_->of_prompt(prompt, value, place), place).text};
+    if (chat_) {
+      const std::string text = prompt_of(chat_->of_prompt(prompt, value, place, pictures), place).text;
+      return {prompt, text, std::move(pictures)};
+    }
     ChatPrompts::refuse_fields(value, place);
-    return {prompt, prompt};
+    if (pictures_) pictures = ChatPrompts::pictures_of(value, place);
+    return {prompt, prompt, std::move(pictures)};
   }
 
   // JSON is UTF-8; a table need not be.
@@ -261,6 +307,7 @@ class Generate final : public Command {
   // A conversation on the terminal, until the end of the input.
   int talk(const ModelPlace& place, const std::shared_ptr<const Tokenizer>& tokenizer) {
     const auto model = load_model(place, flags_);
+    require_causal_lm(*model, "--chat");
     const GenerateConfig config = defaults_of(place, *model);
     Generator generator(*model, tokenizer);
     std::optional<Conversation> conversation;
@@ -283,8 +330,10 @@ class Generate final : public Command {
   }
 
   std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& prompt) const {
+    if (reads_sources_) return generate::source_ids(tokenizer, prompt);
     return flags_.chat ? tokenizer.encode(prompt, /*special=*/false).ids : serve::prompt_ids(tokenizer, prompt);
   }
+  bool is_alone() const { return flags_.chat || reads_sources_; }  // the answer, without what it answers
 
   GenerateConfig defaults_of(const ModelPlace& place, const Model& model) const {
     return merged(generation_defaults(generation_folder(place).string(), model.vocab_size()));
@@ -302,6 +351,7 @@ class Generate final : public Command {
     take(config.min_p, flags_.min_p);
     take(config.repetition_penalty, flags_.repetition_penalty);
     take(config.batch_size, flags_.batch_size);
+    take(config.num_beams, flags_.num_beams);
     if (std::find(flags_.stop.begin(), flags_.stop.end(), "") != flags_.stop.end())
       throw Error(ErrorKind::usage, "--stop: got an empty text, expected one to stop at");
     if (!flags_.stop.empty()) config.stop = flags_.stop;
@@ -328,7 +378,7 @@ class Generate final : public Command {
                   {"ids", answer.ids},
                   {"finish_reason", name_of(answer.reason)}});
     else
-      std::cout << (flags_.chat ? "" : prompt.given) << answer.text << '\n';
+      std::cout << (is_alone() ? "" : prompt.given) << answer.text << '\n';
   }
 
   void print(const GenerateStats& s) const {
@@ -351,8 +401,10 @@ class Generate final : public Command {
   }
 
   Config flags_;
-  bool json_ = false;
+  bool json_ = false, reads_sources_ = false;
   std::optional<ChatPrompts> chat_;  // with --chat
+  std::shared_ptr<const PictureReader> pictures_;  // null: the model reads none
+  std::vector<std::vector<DocPicture>> placed_;    // of each prompt, where it reads some
   mutable std::set<std::string> unread_;  // names of fields beside prompts
 };
 

@@ -91,6 +91,7 @@ class InitModel final : public Command {
     if (const config::Node* type = made.find("type"); type && !made.find("model_type"))
       made.at_or_add("model_type") = config::Node(*type);
     std::erase_if(made.entries(), [](const auto& entry) { return entry.first == "type"; });
+    made = hub::of_texts(made);
     const auto changed = tokenizer ? hub::take_tokenizer_ids(made, *tokenizer) : std::vector<std::string>();
     hub::add_tokenizer_keys(made, tokenizer);
     const std::string file = flags_.config.empty() ? "--model" : flags_.config;

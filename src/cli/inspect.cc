@@ -24,7 +24,9 @@ class Inspect final : public Command {
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
-          field("full", &C::full, "checkpoint, run: compare every byte with its hash, not only names and sizes."),
+          field("full", &C::full,
+                "checkpoint, run: compare every byte with its hash, not only names and sizes; data: print long records "
+                "whole."),
           field(
               "show", &C::show,
               "data: print the records' tokens, apart by |, those that carry loss in [brackets]; behind -> what a cut "
@@ -63,7 +65,7 @@ class Inspect final : public Command {
   // Each flag is for some kinds alone.
   static void check_flags(const std::string& kind, const std::vector<std::string>& paths, const Invocation& call) {
     const auto kinds_of = [](const std::string& flag) -> std::vector<std::string> {
-      if (flag == "full") return {"checkpoint", "run"};
+      if (flag == "full") return {"checkpoint", "run", "data"};
       if (flag == "set" || flag == "allow_unknown") return {"recipe"};
       if (flag == "show" || flag == "records") return {"data"};
       return flag.starts_with("data.") ? std::vector<std::string>{"data", "recipe"} : std::vector<std::string>();
@@ -131,7 +133,7 @@ class Inspect final : public Command {
     const DataToInspect found = read_data(paths, flags_.data);
     const auto report = inspect_data(found, flags_.records, flags_.show && json);
     print(report, json);
-    if (flags_.show && !json) std::cout << marked_records(*found.data, *found.tokenizer, flags_.records);
+    if (flags_.show && !json) std::cout << marked_records(*found.data, *found.tokenizer, flags_.records, flags_.full);
     return 0;
   }
 

@@ -31,7 +31,7 @@ InspectedRecipe inspect_recipe(const std::vector<std::string>& where, const Invo
 
 // Objects as indented "name  value" lines, lists of objects as tables.
 std::string plain_text(const nlohmann::ordered_json& report);
-// The first records with the tokens that carry loss in [brackets], for people.
-std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records);
+// The first records with the tokens that carry loss in [brackets], for people; full: the whole of long ones, too.
+std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records, bool full);
 
 }  // namespace hone::cli

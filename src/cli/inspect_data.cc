@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "cli/inspect.h"
 #include "cli/shown_token.h"
+#include "data/empty_answers.h"
 #include "data/inspect.h"
 
 namespace hone::cli {
@@ -16,10 +17,16 @@ using nlohmann::ordered_json;
 
 namespace {
 
-// Tokens apart by |, so that one can see where they are cut.
-std::string shown(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
+// Tokens apart by |, so that one can see where they are cut; a picture's, which are all the same, by their number.
+std::string shown(const Tokenizer& tokenizer, const data::InspectedPiece& piece, std::size_t begin, std::size_t end) {
   std::vector<std::string> tokens;
-  for (const std::int32_t id : ids) tokens.push_back(shown_token(tokenizer, id));
+  for (std::size_t i = begin; i < end;) {
+    const auto picture = piece.pictures.find(i);
+    const std::size_t count = picture == piece.pictures.end() ? 1 : picture->second;
+    const std::string token = shown_token(tokenizer, piece.ids[i]);
+    tokens.push_back(picture == piece.pictures.end() ? token : fmt::format("{} x {}", token, count));
+    i += count;
+  }
   return join(tokens, "|");
 }
 
@@ -39,11 +46,20 @@ std::string marked(const data::InspectedPiece& piece, const Tokenizer& tokenizer
   for (std::size_t begin = 0; begin < piece.ids.size();) {  // runs of equal supervision
     std::size_t end = begin;
     while (end < piece.ids.size() && piece.learnt[end] == piece.learnt[begin]) ++end;
-    const std::string text = shown(tokenizer, std::span(piece.ids).subspan(begin, end - begin));
+    const std::string text = shown(tokenizer, piece, begin, end);
     out += piece.learnt[begin] ? "[" + text + "]" : text;
     begin = end;
   }
   return piece.next < 0 ? out : out + " -> [" + shown_token(tokenizer, piece.next) + "]";
+}
+
+constexpr std::size_t kShownTokens = 4096;  // of a record, on a terminal
+
+data::InspectedPiece beginning(data::InspectedPiece piece, std::size_t count) {
+  if (count == piece.ids.size()) return piece;
+  piece.ids.resize(count), piece.learnt.resize(count), piece.next = -1;
+  if (!piece.labels.empty()) piece.labels.resize(count);
+  return piece;
 }
 
 ordered_json content(const data::InspectedPiece& piece, const Tokenizer& tokenizer) {
@@ -81,6 +97,8 @@ ordered_json inspect_data(const DataToInspect& given, std::int64_t records, bool
   if (given.may_have_ids) tell_unknown_ids(data, tokenizer);
   for (const auto& [name, count] : data::report_lines(data.report()))
     report["counts"][replace_all(name, " ", "_")] = count;
+  if (const std::int64_t empty = data::count_answers(data, tokenizer).empty; empty > 0)
+    report["counts"]["empty_answers"] = empty;
   const DataReport& counts = data.report();
   if (auto labels = data::labels_of(counts); !labels.is_null()) report["labels"] = std::move(labels);
   for (const std::string& label : data.labels()) report["labels"].emplace(label, 0);
@@ -106,7 +124,7 @@ ordered_json inspect_data(const DataToInspect& given, std::int64_t records, bool
   return report;
 }
 
-std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records) {
+std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std::int64_t records, bool full) {
   std::string out;
   for (const data::InspectedRecord& record : data::inspect_records(data, records)) {
     const char* learnt = data.report().asked > 0 ? "of the answer" : "supervised";
@@ -114,7 +132,14 @@ std::string marked_records(const Dataset& data, const Tokenizer& tokenizer, std:
         record.label ? "label " + hone::quoted(*record.label) : fmt::format("{} {}", record.supervised, learnt);
     const std::string role = record.role.empty() ? "" : ", " + record.role;
     out += fmt::format("\n{}{} ({} tokens, {})\n", record.name, role, record.tokens, what);
-    for (const data::InspectedPiece& piece : record.pieces) out += "  " + marked(piece, tokenizer) + "\n";
+    std::size_t left = full ? static_cast<std::size_t>(record.tokens) : kShownTokens, hidden = 0;
+    for (const data::InspectedPiece& piece : record.pieces) {
+      const std::size_t count = std::min(left, piece.ids.size());
+      if (count > 0) out += "  " + marked(beginning(piece, count), tokenizer) + "\n";
+      left -= count, hidden += piece.ids.size() - count;
+    }
+    if (hidden > 0)
+      out += fmt::format("  … {}; --full prints them\n", counted(static_cast<std::int64_t>(hidden), "more token"));
   }
   return out;
 }

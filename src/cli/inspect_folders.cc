@@ -77,6 +77,8 @@ ordered_json inspect_adapter(const std::string& where) {
   if (!lora.rank_pattern.empty()) report["rank_pattern"] = lora.rank_pattern;
   if (!lora.alpha_pattern.empty()) report["alpha_pattern"] = lora.alpha_pattern;
   if (!lora.modules_to_save.empty()) report["modules_to_save"] = lora.modules_to_save;
+  for (const std::string& token : lora.trainable_token_indices)
+    report["trainable_token_indices"].push_back(parse_int(token).value());
   report["tensors"] = tensors;
   return report;
 }

@@ -41,14 +41,16 @@ ordered_json weights_report(Model& model, const hub::ModelTensors& tensors) {
   const hub::TensorNames names(model, quantized.weights(), FreshWeights{.any = true});
   model.each_weight([&](const std::string& name, Weight& weight) {
     ordered_json row = {{"name", name}, {"shape", weight.shape()}};
+    bool quantized_there = false;  // then it can only be frozen
     if (const auto* found = names.of(name)) {
       const auto held = quantized.as(found->first);
+      quantized_there = held.has_value();
       row["dtype"] = held ? hub::name_of(held->type) : found->second.tensor->dtype;
       row["bytes"] = found->second.tensor->bytes();
     }
     row.update(ordered_json{{"parameters", weight.numel()},
-                            {"trainable", !weight.is_buffer()},
-                            {"decays", weight.decays()}});
+                            {"trainable", !weight.is_buffer() && !quantized_there},
+                            {"decays", weight.decays() && !quantized_there}});
     rows.push_back(std::move(row));
   });
   return rows;

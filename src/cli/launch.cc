@@ -28,7 +28,8 @@ bool asks_for_help(const std::string& argument) { return argument == "--help" ||
 class Launch final : public Command {
  public:
   struct Config {
-    std::int64_t n = 0, threads = 0, timeout = 0;
+    std::optional<std::int64_t> n;
+    std::int64_t threads = 0, timeout = 0;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -39,7 +40,9 @@ class Launch final : public Command {
                 "0: what HONE_RANK_TIMEOUT says, or 60.",
                 {.low = 0, .high = dist::kLongestLimit})};
     }
-    void validate(Problems& problems) const { problems.require(n > 0, "n", "missing: how many ranks, as in -n 2"); }
+    void validate(Problems& problems) const {
+      problems.require(n.has_value(), "n", "missing: how many ranks, as in -n 2");
+    }
   };
   explicit Launch(const Config& config) : flags_(config) {}
 
@@ -67,7 +70,7 @@ class Launch final : public Command {
     }
     dist::LaunchOptions options;
     const bool help = std::any_of(call.positionals.begin(), call.positionals.end(), asks_for_help);
-    options.ranks = help ? 1 : static_cast<int>(flags_.n);
+    options.ranks = help ? 1 : static_cast<int>(*flags_.n);
     constexpr int kMostOnAProcessor = 4;
     if (const int there = threads_by_cpu(cpus()); options.ranks > kMostOnAProcessor * there)
       log::warning("hone launch: {} ranks share {}: each starts, loads its model and waits for the others in its turn",

@@ -217,6 +217,7 @@ Rows hyperparameter_rows(const Recipe& recipe) {
 std::string load_section(const CardFacts& facts, const CardFlags& flags) {
   const std::string chooser = facts.task == "text-classification"    ? "AutoModelForSequenceClassification"
                               : facts.task == "token-classification" ? "AutoModelForTokenClassification"
+                              : facts.task == "question-answering"   ? "AutoModelForQuestionAnswering"
                               : facts.task == "text-generation"      ? "AutoModelForCausalLM"
                               : facts.task == "fill-mask"            ? "AutoModelForMaskedLM"
                                                                      : "AutoModel";
@@ -257,7 +258,9 @@ std::string base_on_hub(const CardFacts& facts, const CardFlags& flags) {
 }
 
 std::string model_card(const CardFacts& facts, const CardFlags& flags) {
-  const std::vector<Result> results = results_of(facts);
+  std::vector<Result> results = results_of(facts);
+  const bool of_others = !facts.changed.empty() && !results.empty();
+  if (of_others) results.clear();
   std::string card = front_matter(facts, flags, results);
   card += fmt::format("\n# {}\n\n", facts.name);
   if (!facts.recipe) card += "What it was trained on, and how, is not known: its folder is no run's checkpoint.\n\n";
@@ -265,6 +268,9 @@ std::string model_card(const CardFacts& facts, const CardFlags& flags) {
   card += "\n## Load it\n\n" + load_section(facts, flags);
   if (facts.recipe) card += "\n## Hyperparameters\n\n" + table("Option", "Value", hyperparameter_rows(*facts.recipe));
   if (!results.empty()) card += "\n## Evaluation\n\n" + results_section(results);
+  if (of_others)
+    card += "\n## Evaluation\n\nThe run's results are of its weights before they were " + facts.changed +
+            ", and are left out; `hone eval` measures these.\n";
   return card + (facts.recipe ? "\nTrained and exported with hone " HONE_VERSION ".\n"
                               : "\nExported with hone " HONE_VERSION ".\n");
 }

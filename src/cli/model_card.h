@@ -46,6 +46,7 @@ struct CardFacts {
   std::int64_t step = 0, steps = 0, tokens = 0, ranks = 1;
   nlohmann::json log = nlohmann::json::array();    // trainer_state.json's log_history
   nlohmann::json tests = nlohmann::json::array();  // lines of the run's test.jsonl of this checkpoint
+  std::string changed;  // what was done to the weights after they were evaluated: "quantized to nf4"; "": nothing
 };
 
 // org/name of what it comes from, or "".

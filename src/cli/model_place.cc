@@ -77,6 +77,12 @@ void cast_weights(Model& model, at::ScalarType type, const std::string& where) {
 
 std::filesystem::path tokenizer_folder(const ModelPlace& place) { return folder_with("tokenizer.json", place); }
 
+void warn_about_tokenizer(const ModelPlace& place, const std::string& given, const Tokenizer& tokenizer) {
+  const std::filesystem::path folder = tokenizer_folder(place);
+  if (!given.empty() && tokenizer.vocab_size() > 0 && !hub::is_tokenizer_of(folder, tokenizer))
+    log::warning("--tokenizer: {} is not the one in {}: to the model its ids are other tokens", given, folder.string());
+}
+
 std::filesystem::path generation_folder(const ModelPlace& place) {
   return folder_with("generation_config.json", place);
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/log.h"
 #include "base/option_words.h"
@@ -18,6 +19,7 @@
 #include "train/inputs.h"
 #include "train/make_objective.h"
 #include "train/model_source.h"
+#include "train/pictures.h"
 #include "train/resources.h"
 #include "train/sentence_defaults.h"
 
@@ -42,7 +44,8 @@ bool may_have_ids(const std::vector<DataFile>& files, const Dataset::Options& op
   return data::is_stream(files) || std::any_of(files.begin(), files.end(), [&](const DataFile& entry) {
     if (entry.weight == 0) return false;  // not read
     Record first;
-    data::EntryReader reader(data::files_of(entry, true).files, options.records, options.problem_type, {});
+    data::EntryReader reader(data::files_of(entry, true).files, options.records, options.problem_type, {},
+                             options.pictures != nullptr);
     return reader.next(first) && first.as<IdsRecord>();
   });
 }
@@ -58,8 +61,13 @@ DataToInspect from_recipe(const std::string& path) {
   Dataset::Options options = training::dataset_options(recipe.data, needs.records);
   options.problem_type = needs.problem_type;
   options.token_labels = needs.token_labels;
+  options.questions = needs.questions;
+  options.targets.max_length = needs.max_target_length;
   options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
   options.labels = needs.labels;
+  // What may be looked at before the model is there.
+  if (needs.pictures && !recipe.model.path.empty() && std::filesystem::exists(recipe.model.path))
+    options.pictures = training::pictures_in(training::model_source(recipe.model));
   found.data = open_data(recipe.data.train, found.tokenizer, options);
   found.may_have_ids = may_have_ids(recipe.data.train, options);
   return found;
@@ -95,6 +103,15 @@ TokenLabels token_labels_of(const TokenFlags& flags, RecordKind records, const s
   return made;
 }
 
+QuestionOptions questions_of(const std::optional<std::int64_t>& doc_stride, RecordKind records,
+                             const std::string& prefix) {
+  if (doc_stride && records != RecordKind::question)
+    throw Error(ErrorKind::usage, prefix + "doc-stride: is of question records alone");
+  QuestionOptions made;
+  made.doc_stride = doc_stride.value_or(made.doc_stride);
+  return made;
+}
+
 DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& flags) {
   if (paths.size() == 1 && is_recipe(paths[0])) return from_recipe(paths[0]);
   const WordsOfFlags words("--data.");
@@ -108,6 +125,7 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
     files.back().columns = parse_columns(flags.columns);
     files.back().ignore = flags.ignore;
     files.back().max_samples = flags.max_samples;
+    files.back().image_folder = flags.image_folder;
   }
   DataSection section;
   section.max_length = flags.max_length;
@@ -118,6 +136,8 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
   Dataset::Options options = training::dataset_options(section, flags.records);
   options.problem_type = flags.problem_type;
   options.token_labels = token_labels_of(flags, flags.records, "--data.");
+  options.questions = questions_of(flags.doc_stride, flags.records, "--data.");
+  if (flags.records == RecordKind::language) options.pictures = training::pictures_in(flags.tokenizer);
   found.data = open_data(files, found.tokenizer, options);
   found.may_have_ids = may_have_ids(files, options);
   return found;

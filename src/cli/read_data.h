@@ -24,6 +24,9 @@ struct TokenFlags {
 };
 // As data options say it. Throws Error(usage) for a flag that records of this kind do not have.
 TokenLabels token_labels_of(const TokenFlags& flags, RecordKind records, const std::string& prefix);
+// Likewise.
+QuestionOptions questions_of(const std::optional<std::int64_t>& doc_stride, RecordKind records,
+                             const std::string& prefix);
 
 struct DataFlags : TokenFlags {
   using Base = TokenFlags;
@@ -36,8 +39,8 @@ struct DataFlags : TokenFlags {
   ProblemType problem_type = ProblemType::single_label_classification;
   bool append_eos = true;
   std::optional<Loss> loss;
-  std::string chat_template;
-  std::optional<std::int64_t> max_samples;
+  std::string chat_template, image_folder;
+  std::optional<std::int64_t> max_samples, doc_stride;
   static constexpr auto own_fields() {
     using C = DataFlags;
     return std::tuple{
@@ -47,6 +50,8 @@ struct DataFlags : TokenFlags {
               "{{ b }}; may be given several times."),
         field("ignore", &C::ignore,
               "Field that other kinds of training use and that is to be passed over; may be given several times."),
+        field("image_folder", &C::image_folder,
+              "Folder that the paths of pictures start from; default: the file's own."),
         field("max_length", &C::max_length, "Longest row in tokens.", at_least(1)),
         field("overlong", &C::overlong,
               "What to do with longer records; split cuts texts into several, and the start off a prompt."),
@@ -55,8 +60,8 @@ struct DataFlags : TokenFlags {
         field("records", &C::records,
               "What they are read for: language, labelled (fields text and label), preference (chosen, rejected and "
               "their prompt), judged (an answer with its label), asked (a prompt, an answer to compare with), choice "
-              "(a prompt, choices, and which of them is the answer), tagged (tokens and tags, or text and entities) or "
-              "steps (prompt, completions and labels)."),
+              "(a prompt, choices, and which of them is the answer), tagged (tokens and tags, or text and entities), "
+              "steps (prompt, completions and labels) or question (question, context and answers)."),
         field("problem_type", &C::problem_type,
               "Of labelled records: what the field label has: one label, several (multi_label_classification) or "
               "numbers (regression)."),
@@ -67,7 +72,9 @@ struct DataFlags : TokenFlags {
             "a text, the completion of a pair, the assistant's turns of a conversation."),
         field("chat_template", &C::chat_template,
               "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
-        field("max_samples", &C::max_samples, "Only this many records of each file, the first ones.", at_least(1))};
+        field("max_samples", &C::max_samples, "Only this many records of each file, the first ones.", at_least(1)),
+        field("doc_stride", &C::doc_stride, "Of questions: tokens that two windows of a text share; default: 128.",
+              at_least(0))};
   }
   static constexpr auto fields() { return std::tuple_cat(own_fields(), Base::fields()); }
 };

@@ -13,6 +13,7 @@
 #include "cli/model_place.h"
 #include "cli/output.h"
 #include "data/choose_template.h"
+#include "data/pictures.h"
 #include "hone/command.h"
 #include "hone/generate.h"
 #include "hone/hub.h"
@@ -21,6 +22,7 @@
 #include "serve/http.h"
 #include "serve/service.h"
 #include "text/chat/tool_calls.h"
+#include "train/pictures.h"
 #include "train/placement.h"
 
 namespace hone::cli {
@@ -45,7 +47,7 @@ class Serve final : public Command {
     std::optional<std::string> api_key = {};
     std::string host = "127.0.0.1", name, allow_origin, tokenizer, adapter, chat_template, chat_template_kwargs;
     std::int64_t port = 8080, batch_size = 16, queue = 256;
-    std::optional<std::int64_t> max_length;
+    std::optional<std::int64_t> max_length, prompt_cache;
     static constexpr auto fields() {
       using C = Config;
       constexpr config::Range port_range{.low = 0, .high = 65535};
@@ -69,6 +71,10 @@ class Serve final : public Command {
                   "Tokens of a prompt and its answer together at most; default: as many as the model was made for, or "
                   "fewer where there is less memory for so many answers.",
                   at_least(2)),
+              field("prompt_cache", &C::prompt_cache,
+                    "Memory, in MB, for what texts that were answered have left: prompts that begin as they do, such "
+                    "as a chat's next turn, are read from there on; 0 = none; default: an eighth of what is there.",
+                    at_least(0)),
               field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
               field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
               field("chat_template", &C::chat_template,
@@ -97,11 +103,13 @@ class Serve final : public Command {
     const std::string own = tokenizer_folder(place).string();
     const auto tokenizer = data::with_chat_template(load_tokenizer(flags_.tokenizer.empty() ? own : flags_.tokenizer),
                                                     flags_.chat_template, "--chat-template");
+    warn_about_tokenizer(place, flags_.tokenizer, *tokenizer);
     const auto model = load_model(place, flags_);
+    require_causal_lm(*model, "hone serve");
     Generator checked(*model, tokenizer);  // that it has a head, and a tokenizer
     std::optional<ChatPrompts> chat;
     if (text::ChatTemplate::of(*tokenizer))
-      chat.emplace(tokenizer, "", flags_.chat_template_kwargs);
+      chat.emplace(tokenizer, "", flags_.chat_template_kwargs, model->pictures() != nullptr);
     else if (!flags_.chat_template_kwargs.empty())
       throw Error(ErrorKind::usage, "--chat-template-kwargs: the tokenizer has no chat template");
     serve::ServiceOptions options = options_of(*model);
@@ -121,7 +129,9 @@ class Serve final : public Command {
   serve::ServiceOptions options_of(const Model& model) const {
     serve::ServiceOptions options{.rows = flags_.batch_size, .queue = flags_.queue, .api_key = api_key()};
     // A cache doubles where it has to grow, and is there twice while it does.
-    options.most_cache_bytes = static_cast<std::int64_t>(training::memory_there(model.device()) / 3);
+    const auto there = static_cast<std::int64_t>(training::memory_there(model.device()));
+    options.most_cache_bytes = there / 3;
+    options.kept_bytes = flags_.prompt_cache ? *flags_.prompt_cache * 1'000'000 : there / 8;
     options.cache_bytes = [spec = model.causal_lm()->cache_spec(), type = type_of(model)](std::int64_t rows,
                                                                                           std::int64_t tokens) {
       return nn::cache_bytes(spec, type, rows, tokens);
@@ -162,13 +172,24 @@ class Serve final : public Command {
     serve::Served served{
         .name = flags_.name.empty() ? name_of(given) : flags_.name, .model = &model, .tokenizer = tokenizer};
     served.defaults = generation_defaults(generation_folder(place).string(), model.vocab_size());
+    if (served.defaults.num_beams > 1)
+      throw Error(ErrorKind::config,
+                  fmt::format("{}: generation_config.json: num_beams: got {}, expected 1: answers that join others are "
+                              "made without beams",
+                              given, served.defaults.num_beams));
+    // Clients of this API mean 1 where they say nothing, and a folder that says nothing is not one that says 0.
+    if (served.defaults.temperature == 0) served.defaults.temperature = 1;
     served.chat_defaults = served.defaults;
     served.max_length = max_length(model, options), served.most_answers = options.rows;
     if (!chat) return served;
     served.chat_text = [&chat](const nlohmann::ordered_json& row) {
-      static const std::string what = "request";
-      return chat->text_of(chat->of_row(row, {what}));
+      std::vector<PictureFile> pictures;
+      return chat->text_of(chat->of_row(row, {kRequest}, pictures));
     };
+    if (const auto reader = training::pictures_of(model, place.folder))
+      served.place_pictures = [&chat, reader](const nlohmann::ordered_json& row, std::vector<std::int32_t>& ids) {
+        return placed(*chat, row, reader, ids);
+      };
     served.template_reads = [own = text::ChatTemplate::of(*tokenizer)](const std::string& name) {
       return own->mentions(name);
     };
@@ -176,6 +197,24 @@ class Serve final : public Command {
     chat->add_turn_end(served.chat_defaults);
     return served;
   }
+
+  // Nobody reads this machine's files by a request.
+  static std::vector<DocPicture> placed(const ChatPrompts& chat, const nlohmann::ordered_json& row,
+                                        const std::shared_ptr<const PictureReader>& reader,
+                                        std::vector<std::int32_t>& ids) {
+    std::vector<PictureFile> pictures;
+    chat.of_row(row, {kRequest}, pictures);
+    for (const PictureFile& picture : pictures)
+      if (!picture.path.empty())
+        throw Error(ErrorKind::data, "a picture by a path; expected its content, as data:image/png;base64,…");
+    std::vector<DocPicture> all;
+    for (const data::PlacedPicture& one : data::widen_places(ids, nullptr, nullptr, pictures, *reader, kRequest))
+      all.push_back({static_cast<std::int64_t>(one.begin), static_cast<std::int64_t>(one.tokens),
+                     std::make_shared<PictureFile>(one.file), reader});
+    return all;
+  }
+
+  inline static const std::string kRequest = "request";
 
   static std::string name_of(const std::string& given) {
     const std::filesystem::path path = std::filesystem::weakly_canonical(given);

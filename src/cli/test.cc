@@ -19,6 +19,7 @@
 #include "io/runs_within.h"
 #include "train/metrics.h"
 #include "train/model_source.h"
+#include "train/same_data.h"
 #include "train/test.h"
 
 namespace hone::cli {
@@ -61,6 +62,7 @@ class Test final : public Command {
     Recipe recipe = read_recipe(config::read_file((place.folder / "state" / "config.yaml").string()));
     recipe.run.folder = run.string();
     if (!files.empty()) recipe.data.test.files = files;
+    warn_of_training_data(recipe.data);
     const nlohmann::ordered_json metrics = training::json_of(training::test(recipe, place.folder));
     nlohmann::ordered_json report = {
         {"checkpoint", place.folder.filename().string()}, {"step", place.step}, {"sets", sets_of(recipe)}};
@@ -75,6 +77,11 @@ class Test final : public Command {
   }
 
  private:
+  static void warn_of_training_data(DataSection data) {
+    data.eval.files.clear();
+    for (const std::string& warning : training::sets_trained_on(data)) log::warning("{}", warning);
+  }
+
   CheckpointPlace chosen(const fs::path& run) const {
     const fs::path folder = run / "checkpoints";
     const io::Checkpoints checkpoints(Env::process().open_folder(folder));

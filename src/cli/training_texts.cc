@@ -146,7 +146,7 @@ std::unique_ptr<Source> TrainingTexts::open_source(SourceFile& file) {
   std::optional<Error> first;
   constexpr RecordKind kAll[] = {RecordKind::language, RecordKind::preference, RecordKind::labelled,
                                  RecordKind::judged,   RecordKind::asked,      RecordKind::tagged,
-                                 RecordKind::steps,    RecordKind::embedding};
+                                 RecordKind::steps,    RecordKind::question,   RecordKind::embedding};
   for (const RecordKind kind : kAll) try {
       file.records = kind;
       if (!io::is_pipe(file.path)) {
@@ -182,6 +182,8 @@ bool TrainingTexts::next_record() {
   } else if (const auto* steps = record.as<StepsRecord>()) {
     waiting_.push_back(steps->prompt);
     waiting_.insert(waiting_.end(), steps->steps.begin(), steps->steps.end());
+  } else if (const auto* question = record.as<QuestionRecord>()) {
+    waiting_.insert(waiting_.end(), {question->question, question->context});
   } else if (const auto* embedded = record.as<EmbeddingRecord>()) {
     waiting_.insert(waiting_.end(), {embedded->query, embedded->document});
     waiting_.insert(waiting_.end(), embedded->others.begin(), embedded->others.end());

@@ -194,7 +194,7 @@ std::string flags_help(const std::vector<OptionInfo>& rows, std::size_t width) {
   const std::size_t left = width < 70 ? 6 : 30;
   for (const OptionInfo& row : rows) {
     if (row.type == "section") continue;
-    std::string flag = "  --" + replace_all(row.path, "_", "-");
+    std::string flag = (row.path.size() == 1 ? "  -" : "  --") + replace_all(row.path, "_", "-");
     if (row.type != "boolean")
       flag += row.choices.empty() ? " " + to_lower(row.type == "string"               ? "text"
                                                    : row.type.starts_with("list of ") ? row.type.substr(8)

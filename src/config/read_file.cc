@@ -20,6 +20,10 @@ Error a_folder(const std::string& path) {
   return error;
 }
 
+Error too_long(const std::string& path) {
+  return Error(ErrorKind::config, path + ": more than 16 MB; expected a configuration");
+}
+
 }  // namespace
 
 Node read_file(const std::string& path) {
@@ -27,11 +31,15 @@ Node read_file(const std::string& path) {
   if (::stat(path.c_str(), &status) != 0)
     throw Error(ErrorKind::config, path + ": cannot be read: " + std::strerror(errno));
   if (S_ISDIR(status.st_mode)) throw a_folder(path);
-  if (!S_ISREG(status.st_mode)) throw Error(ErrorKind::config, path + ": not a regular file");
-  if (status.st_size > 16'000'000) throw Error(ErrorKind::config, path + ": more than 16 MB; expected a configuration");
+  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))  // as <(a command) is
+    throw Error(ErrorKind::config, path + ": not a regular file");
+  constexpr std::int64_t kMost = 16'000'000;
+  if (status.st_size > kMost) throw too_long(path);
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(ErrorKind::config, path + ": cannot be read: " + std::strerror(errno));
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string text;
+  for (char c; std::ssize(text) <= kMost && file.get(c);) text += c;
+  if (std::ssize(text) > kMost) throw too_long(path);
   Problems problems;
   Node node = path.ends_with(".json") ? parse_json(text, path, problems) : parse_yaml(text, path, problems);
   problems.raise(path);

@@ -1,10 +1,21 @@
 // From a model of texts and images to its texts' half.
 #include "config/texts_half.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
 namespace hone::config {
 namespace {
 
 constexpr const char *kTied = "tie_word_embeddings", *kTiedToo = "tie_embedding";
+
+constexpr auto kOfTexts = std::to_array<std::string_view>(
+    {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+     "num_key_value_heads", "head_dim", "hidden_act", "max_position_embeddings", "initializer_range", "rms_norm_eps",
+     "use_sliding_window", "sliding_window", "max_window_layers", "layer_types", "attention_dropout",
+     "rope_parameters", "rope_scaling", "rope_theta", "bos_token_id", "eos_token_id", "pad_token_id"});
 
 bool is_classifier(const Node& config) {
   const Node* architectures = config.find("architectures");
@@ -37,5 +48,23 @@ Node texts_half(const Node& config) {
       take(key, /*wins=*/true);
   return node;
 }
+
+Node with_texts_section(const Node& config) {
+  if (!config.is_map() || !config.find("vision_config") || config.find("text_config")) return config;
+  Node whole = Node::map({}, config.mark()), texts = Node::map({}, config.mark());
+  for (const auto& [key, value] : config.entries()) {
+    const bool of_texts = std::find(kOfTexts.begin(), kOfTexts.end(), key) != kOfTexts.end();
+    (of_texts ? texts : whole).at_or_add(key) = value;
+  }
+  whole.at_or_add("text_config") = std::move(texts);
+  return whole;
+}
+
+const Node& of_words(const Node& config) {
+  const Node* texts = config.is_map() && config.find("vision_config") ? config.find("text_config") : nullptr;
+  return texts && texts->is_map() ? *texts : config;
+}
+
+Node& of_words(Node& config) { return const_cast<Node&>(of_words(std::as_const(config))); }
 
 }  // namespace hone::config

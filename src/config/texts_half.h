@@ -9,4 +9,13 @@ namespace hone::config {
 // What the file says besides of both halves, such as a tied head, where texts end and labels of a classifier, counts.
 Node texts_half(const Node& config);
 
+// The whole with the section text_config: older files, as Qwen2-VL's, have its keys beside those of the whole. Itself,
+// where there is no vision_config.
+Node with_texts_section(const Node& config);
+
+// Where a config.json says what is of words alone, such as where texts end: the section text_config, where there is a
+// vision_config, too; itself, where there is not.
+Node& of_words(Node& config);
+const Node& of_words(const Node& config);
+
 }  // namespace hone::config

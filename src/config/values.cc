@@ -35,6 +35,7 @@ void wrong_type(const Node& node, const std::string& expected, const At& at) {
   const auto is_number = [](const auto& entry) { return parse_int(entry.first).has_value(); };
   if (expected.starts_with("list of ") && std::any_of(node.entries().begin(), node.entries().end(), is_number))
     fact += " (a number names an entry of a list that a recipe has; without one give the list: [{...}])";
+  if (node.is_null()) fact += "; null unsets what may be unset: leave this out, or give its value";
   at.problems.add(at.path, fact, "", node.mark());
 }
 

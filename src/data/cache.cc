@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "data/labels.h"
+#include "data/pictures.h"
 #include "data/source.h"
 #include "data/source_hash.h"
 #include "data/stream_entry.h"
@@ -20,7 +21,7 @@
 namespace hone::data {
 namespace {
 
-constexpr std::uint64_t kVersion = 11;  // raise it when the same input gives other tokens or the file's form changes
+constexpr std::uint64_t kVersion = 12;  // raise it when the same input gives other tokens or the file's form changes
 
 std::string text_of(const config::Choice<Source>& source) {
   return source.type + (source.options ? config::to_json(source.options->write(), 0) : "");
@@ -42,7 +43,7 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
   if (options.records == RecordKind::embedding)
     hasher.update_field(options.query_prompt).update_field(options.document_prompt);
   if (options.records == RecordKind::labelled || options.records == RecordKind::embedding ||
-      are_of_tokens(options.records))  // cut when tokenised
+      options.records == RecordKind::seq2seq || are_of_tokens(options.records))  // cut when tokenised
     hasher.update_int(static_cast<std::uint64_t>(options.max_length))
         .update_int(static_cast<std::uint64_t>(options.overlong));
   if (const TokenLabels& how = options.token_labels; are_of_tokens(options.records))
@@ -50,8 +51,16 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
         .update_field(how.step_separator)
         .update_int(static_cast<std::uint64_t>(how.max_completion_length.value_or(0)))
         .update_int(how.last_step_only);
+  if (options.records == RecordKind::question)
+    hasher.update_int(static_cast<std::uint64_t>(options.questions.doc_stride));
+  if (options.records == RecordKind::seq2seq)
+    hasher.update_int(static_cast<std::uint64_t>(options.targets.max_length.value_or(0)))
+        .update_int(static_cast<std::uint64_t>(options.targets.start));
   if (options.problem_type != ProblemType::single_label_classification)
     hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options.problem_type));
+  if (options.pictures)  // whose paths the file keeps
+    hasher.update_field("pictures").update_field(options.pictures->fingerprint()).update_field(
+        picture_folder(file.path, file.image_folder).string());
   for (const std::optional<std::int32_t>& id : {tokenizer.bos_id, tokenizer.eos_id})
     hasher.update_int(static_cast<std::uint64_t>(id.value_or(-1)));
   hasher.update_int(tokenizer.adds_bos).update_int(tokenizer.adds_eos);
@@ -132,7 +141,8 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   if (is_file) source.emplace(path, options.cache_folder);
   const std::string content = source ? source->hash() : "";
   std::string key = is_file ? key_of(content, file, tokenizer, options) : "";
-  const std::string name = fmt::format("tokens-{}.bin", key), cache = is_file ? options.cache_folder : "";
+  const bool in_memory = options.records == RecordKind::question && options.questions.keep_texts;
+  const std::string name = fmt::format("tokens-{}.bin", key), cache = is_file && !in_memory ? options.cache_folder : "";
   std::shared_ptr<const TokenStore> store = maybe_load(cache, name, key);
   std::shared_ptr<TokenStore> made;
   const double start = monotonic_seconds();

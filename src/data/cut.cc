@@ -27,11 +27,16 @@ class Cutter {
         name_of_(name_of),
         report_(report),
         most_(static_cast<std::uint64_t>(options.max_length)),
-        capacity_(options.records == RecordKind::choice ? most_ : most_ * widest_group(store)) {}
+        most_target_(static_cast<std::uint64_t>(options.targets.max_length.value_or(options.max_length))),
+        capacity_(options.records == RecordKind::seq2seq ? most_ + most_target_
+                  : are_apart(options.records)           ? most_
+                                                         : most_ * widest_group(store)) {}
 
   void add(Stretch stretch) {
     ++report_.records;
     if (options_.records == RecordKind::embedding) return add_texts(stretch);
+    if (options_.records == RecordKind::question) return add_windows(stretch);
+    if (options_.records == RecordKind::seq2seq) return add_with_target(stretch);
     if (store_.is_labelled()) return add_labelled(stretch);
     if (store_.is_grouped()) return add_group(stretch);
     if (options_.records == RecordKind::asked) return add_asked(stretch);
@@ -39,6 +44,8 @@ class Cutter {
     kept_ = 0;
     if (learnt == 0)
       ++report_.unsupervised_records;
+    else if (store_.has_pictures(stretch.begin, stretch.end))
+      lay_with_pictures(stretch);
     else if (lay(stretch) && kept_ == 0)
       ++report_.unsupervised_records;  // what was learnt has been cut off
     report_.lost_supervised += learnt - kept_;
@@ -60,6 +67,10 @@ class Cutter {
   }
 
  private:
+  // Whether a row is no longer because of groups.
+  static bool are_apart(RecordKind records) {
+    return records == RecordKind::choice || records == RecordKind::question;
+  }
   static std::uint64_t widest_group(const TokenStore& store) {
     std::int64_t widest = 1;
     for (std::int64_t doc = 0; store.is_grouped() && doc < store.docs(); doc = store.group_end(doc))
@@ -184,6 +195,46 @@ class Cutter {
     learnt ? lay_whole(whole(stretch)) : void(++report_.unsupervised_records);
   }
 
+  // Each window of a question is a piece of its own, of max_length at most.
+  void add_windows(const Stretch& stretch) {
+    report_.split += store_.group_end(stretch.doc) > stretch.doc + 1;
+    for (std::int64_t doc = stretch.doc; doc < store_.group_end(stretch.doc); ++doc)
+      lay_whole(whole({store_.begin(doc), store_.end(doc), doc}));
+  }
+
+  // A source and its target are shortened already, or too long for a record to be kept. What a target is begun with
+  // stands before its first token, and its last one is read by nobody.
+  void add_with_target(const Stretch& stretch) {
+    const std::int64_t source = stretch.doc, target = source + 1;
+    const std::uint64_t lengths[] = {store_.end(source) - store_.begin(source),
+                                     store_.end(target) - store_.begin(target) - 1};
+    const std::uint32_t cut_target = store_.label(target).cut, cut = store_.label(source).cut + cut_target;
+    const bool long_source = lengths[0] > most_;
+    if (long_source || lengths[1] > most_target_) {
+      if (options_.overlong == Overlong::error)
+        throw Error(ErrorKind::data,
+                    fmt::format("{}: a {} of {} tokens; expected at most {}", name_of_(source),
+                                long_source ? "source" : "target", lengths[long_source ? 0 : 1],
+                                long_source ? most_ : most_target_))
+            .hint(fmt::format("raise {}, or set {}",
+                              long_source ? option_words("data.max_length") : "objective.max_target_length",
+                              option_words("data.overlong", "drop")));
+      ++report_.dropped;
+      report_.cut_tokens += static_cast<std::int64_t>(lengths[0] + lengths[1]);
+      report_.lost_supervised += static_cast<std::int64_t>(lengths[1]);
+      return;
+    }
+    report_.cut += cut > 0;
+    report_.cut_prompts += store_.label(source).cut > 0;
+    report_.cut_tokens += cut;
+    report_.lost_supervised += cut_target;
+    lay_unit({{.begin = store_.begin(source), .doc = source, .length = static_cast<std::uint32_t>(lengths[0])},
+              {.begin = store_.begin(target),
+               .doc = target,
+               .length = static_cast<std::uint32_t>(lengths[1]),
+               .has_next = true}});
+  }
+
   // Of texts to embed one that is too long is shortened already, or drops its record, or is an error.
   void add_texts(const Stretch& stretch) {
     const DataReport before = report_;
@@ -204,6 +255,16 @@ class Cutter {
     report_.cut += cut > 0;
     report_.cut_tokens += cut;
     lay_unit(unit);
+  }
+
+  // Never cut: what is too long is dropped, or an error.
+  void lay_with_pictures(const Stretch& stretch) {
+    const std::uint64_t length = stretch.end - stretch.begin;
+    if (length <= most_) return lay_whole(whole(stretch));
+    if (options_.overlong == Overlong::error) fail_long(stretch, option_words("data.overlong", "drop"));
+    ++report_.dropped;
+    ++report_.with_pictures;
+    report_.cut_tokens += static_cast<std::int64_t>(length);
   }
 
   // false: the record is dropped.
@@ -351,7 +412,7 @@ class Cutter {
   const std::int32_t bos_;
   const NameOf& name_of_;
   DataReport& report_;
-  const std::uint64_t most_;      // tokens of a piece
+  const std::uint64_t most_, most_target_;  // tokens of a piece, of a target
   std::uint64_t capacity_;  // tokens of a row
   RowTable table_;
   std::vector<std::uint64_t> units_;  // of groups: where each begins in table_.pieces, and where the last one ends

@@ -19,6 +19,7 @@
 #include "data/form.h"
 #include "data/labels.h"
 #include "data/order.h"
+#include "data/questions.h"
 #include "data/stream_entry.h"
 #include "data/token_targets.h"
 #include "data/unmet.h"
@@ -66,7 +67,8 @@ struct FilePart {
   }
   // Whether the file is one document of text, as a .txt file is.
   bool single_text() const {
-    return stretches.size() == 1 && tokens.store->counts().records == 1 && tokens.store->counts().not_text == 0;
+    return stretches.size() == 1 && tokens.store->counts().records == 1 && tokens.store->counts().not_text == 0 &&
+           !tokens.store->has_pictures(0, tokens.store->size());
   }
 };
 
@@ -114,6 +116,7 @@ class PackedDataset final : public Dataset {
   HostRow row(std::int64_t row) const override;
   std::string record_name(std::int64_t record) const override;
   const DataReport& report() const override { return report_; }
+  const QuestionDoc* question(std::int64_t record) const override;
   const std::vector<std::string>& labels() const override { return options_.labels; }
   std::string fingerprint() const override;
   std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split(double held_out,
@@ -128,6 +131,7 @@ class PackedDataset final : public Dataset {
   void count_targets(const FilePart& part, const Piece& piece);
   void put_target(const FilePart& part, const Piece& piece, HostDoc& doc) const;
   HostDoc doc_of(const FilePart& part, const Piece& piece) const;
+  const FilePart& part_of_record(std::int64_t record) const;
   std::optional<std::uint64_t> text_cut(const FilePart& part, double held_out) const;
   std::pair<std::vector<FilePart>, std::vector<FilePart>> deal(double held_out, std::uint64_t seed) const;
   std::vector<FilePart> without_rows() const;
@@ -143,6 +147,7 @@ class PackedDataset final : public Dataset {
 
 // From here on the labels are known; those of the data are taken where nobody has said which they are.
 void PackedDataset::number_labels() {
+  if (options_.records == RecordKind::question) options_.labels = data::answer_places();
   if (options_.labels.empty()) {
     std::vector<std::string> texts;
     for (const FilePart& part : parts_) {
@@ -170,6 +175,7 @@ void PackedDataset::check_labels(const std::vector<std::string>& texts) const {
   const bool one = options_.problem_type == ProblemType::single_label_classification;
   const bool numbers = options_.problem_type == ProblemType::regression;
   if (data::are_of_tokens(options_.records)) return data::check_token_labels(texts, paths());
+  if (!numbers) data::warn_of_alike_labels(options_.labels, paths());
   if (std::set(texts.begin(), texts.end()).size() < 2)
     throw Error(ErrorKind::data,
                 fmt::format("{}: every record has the {} {}; expected {}", paths(),
@@ -222,6 +228,8 @@ void PackedDataset::finish_report() {
     if (!part.tokens.store->unread().empty()) report_.unread_fields[part.file.path] = part.tokens.store->unread();
     for (const Piece& piece : part.rows.pieces) {
       report_.tokens += piece.length;
+      for (const data::PlacedPicture& one : part.tokens.store->pictures(piece.begin, piece.end()))
+        ++report_.pictures, report_.picture_tokens += static_cast<std::int64_t>(one.tokens);
       const bool tagged = part.tokens.store->is_tagged();
       report_.supervised += part.tokens.store->supervised(tagged ? piece.begin : piece.first_target(),
                                                           tagged ? piece.end() : piece.targets_end());
@@ -259,9 +267,9 @@ void PackedDataset::check_supervised() const {
               fmt::format("{}: no supervised token{} in {}: {}", paths(),
                           part_name_.empty() ? "" : " in the " + part_name_.substr(0, part_name_.find(' ')) + " part",
                           counted(report_.records, "record"), join(why, ", ")));
-  if (report_.dropped + report_.cut > 0)
-    throw std::move(error).hint(
-        fmt::format("raise {}, or set {}", option_words("data.max_length"), option_words("data.overlong", "split")));
+  const std::string split = ", or set " + option_words("data.overlong", "split");
+  if (report_.dropped + report_.cut > 0)  // pictures are never cut
+    throw std::move(error).hint("raise " + option_words("data.max_length") + (report_.with_pictures > 0 ? "" : split));
   throw std::move(error).hint(data::kNothingLearnt);
 }
 
@@ -297,37 +305,48 @@ HostDoc PackedDataset::doc_of(const FilePart& part, const Piece& piece) const {
   const TokenStore& store = *part.tokens.store;
   HostDoc doc{.ids = std::vector<std::int64_t>(piece.length), .targets = {}, .record = part.record_of(piece.doc)};
   doc.role = store.role(piece.doc);
-  doc.group = store.group(piece.doc);
+  if (options_.records != RecordKind::question) doc.group = store.group(piece.doc);
   if (piece.has_first) doc.ids[0] = store.id(store.begin(piece.doc));
   store.copy_ids(piece.begin, piece.end(), doc.ids.data() + (piece.has_first ? 1 : 0));
   if (store.is_tagged()) {
     doc.targets = data::token_targets(store, part.targets, piece);
+    data::put_types(store, piece, doc);
     return doc;
   }
   doc.targets.assign(piece.length, -100);
   store.copy_labels(piece.first_target(), piece.targets_end(), doc.targets.data());
   if (store.counts_characters()) doc.per_document["characters"] = store.characters(piece.doc);
+  for (data::PlacedPicture& one : store.pictures(piece.begin, piece.end()))
+    doc.pictures.push_back({static_cast<std::int64_t>(one.begin), static_cast<std::int64_t>(one.tokens),
+                            std::make_shared<PictureFile>(std::move(one.file)), options_.pictures});
   if (options_.records == RecordKind::embedding)
     if (const std::string& score = store.label_names()[store.label(piece.doc).name]; !score.empty())
       doc.numbers["score"] = {*parse_double(score), 1};
   if (part.targets.empty()) return doc;
   put_target(part, piece, doc);
-  if (const std::uint32_t second = store.label(piece.doc).second; second < piece.length) {
-    std::vector<std::int64_t>& types = doc.per_token["token_type_ids"];
-    types.resize(piece.length);
-    std::fill(types.begin() + second, types.end(), 1);
-  }
+  data::put_types(store, piece, doc);
   return doc;
 }
 
-std::string PackedDataset::record_name(std::int64_t record) const {
-  if (parts_.front().names) return parts_.front().names(record);
+const FilePart& PackedDataset::part_of_record(std::int64_t record) const {
   const auto after =
       std::upper_bound(parts_.begin(), parts_.end(), record,
                        [](std::int64_t value, const FilePart& part) { return value < part.first_record; });
   HONE_ASSERT(after != parts_.begin());
   const FilePart& part = *std::prev(after);
   HONE_ASSERT(record - part.first_record < part.tokens.store->docs());
+  return part;
+}
+
+const QuestionDoc* PackedDataset::question(std::int64_t record) const {
+  if (parts_.front().names) return nullptr;
+  const FilePart& part = part_of_record(record);
+  return part.tokens.store->question(record - part.first_record);
+}
+
+std::string PackedDataset::record_name(std::int64_t record) const {
+  if (parts_.front().names) return parts_.front().names(record);
+  const FilePart& part = part_of_record(record);
   return part.name_of(record - part.first_record);
 }
 

@@ -15,9 +15,12 @@
 #include "data/judged.h"
 #include "data/labelled.h"
 #include "data/labels.h"
+#include "data/pictures.h"
 #include "data/preference.h"
+#include "data/questions.h"
 #include "data/tagged.h"
 #include "data/prompt_fields.h"
+#include "data/seq2seq.h"
 #include "data/training_fields.h"
 #include "data/unmet.h"
 
@@ -104,9 +107,11 @@ const std::vector<std::string>& known_fields(RecordKind records) {
   if (records == RecordKind::embedding) return embedding_fields();
   if (records == RecordKind::tagged) return tagged_fields();
   if (records == RecordKind::steps) return steps_fields();
+  if (records == RecordKind::question) return question_fields();
+  if (records == RecordKind::seq2seq) return seq2seq_fields();
   static const std::vector<std::string> names = {
       "text",  "prompt", "completion", "input_ids", "labels", "messages",  "conversations",       "instruction",
-      "input", "output", "history",    "system",    "tools",  "documents", "chat_template_kwargs"};
+      "input", "output", "history",    "system",    "tools",  "documents", "chat_template_kwargs", "images"};
   return names;
 }
 
@@ -116,6 +121,7 @@ const std::vector<std::string>& table_fields(RecordKind records) {
   if (records == RecordKind::asked) return asked_table_fields();
   if (records == RecordKind::choice) return choice_table_fields();
   if (records == RecordKind::embedding) return embedding_fields();
+  if (records == RecordKind::seq2seq) return seq2seq_fields();
   if (records == RecordKind::labelled) return labelled_fields();
   static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
   return names;
@@ -126,7 +132,9 @@ FieldMap::FieldMap(const SourceFile& file)
       ignore_(file.ignore),
       templates_(during(file.path, [&] { return ColumnTemplates(file.columns); })),
       records_(file.records),
-      problem_type_(file.problem_type) {
+      problem_type_(file.problem_type),
+      pictures_(file.pictures && file.records == RecordKind::language),
+      picture_folder_(picture_folder(file.path, file.image_folder)) {
   unmet_ = templates_.variables();
   const std::vector<std::string>& all = known_fields(records_);
   for (auto& [known, field] : columns_) {
@@ -167,16 +175,26 @@ Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place
   if (records_ == RecordKind::embedding) return embedding_form(wanted, columns_, place);
   if (records_ == RecordKind::tagged) return tagged_form(wanted, columns_, place);
   if (records_ == RecordKind::steps) return steps_form(wanted, columns_, place);
+  if (records_ == RecordKind::question) return question_form(wanted, columns_, place);
+  if (records_ == RecordKind::seq2seq) return seq2seq_form(wanted, columns_, place);
   return columns_.empty() ? own_form(wanted, place) : renamed_form(wanted, place);
 }
 
 namespace {
+
+// Those of a record, where the row can have some.
+std::string images_of(const std::vector<std::string>& names, const FieldMap& map) {
+  if (!map.reads_pictures()) return "";
+  if (can_have(names, map.source_of("images"))) return map.source_of("images");
+  return has(names, "image") ? "image" : "";
+}
 
 // What a conversation may have besides its messages, where the row can have it.
 void add_extras(Form& form, const std::vector<std::string>& names, const FieldMap& map) {
   const auto take = [&](const char* known, std::string& into) {
     if (can_have(names, map.source_of(known))) into = map.source_of(known);
   };
+  form.images = images_of(names, map);
   take("system", form.system);
   take("tools", form.tools);
   take("documents", form.documents);
@@ -188,7 +206,8 @@ void add_extras(Form& form, const std::vector<std::string>& names, const FieldMa
 
 // A field inside another may be missing in some rows.
 Form without_missing_extras(Form form, const json& value) {
-  for (std::string* name : {&form.system, &form.tools, &form.documents, &form.variables, &form.input, &form.history})
+  for (std::string* name :
+       {&form.system, &form.tools, &form.documents, &form.variables, &form.input, &form.history, &form.images})
     if (!name->empty() && find_field(value, *name) == nullptr) name->clear();
   return form;
 }
@@ -205,7 +224,7 @@ Form FieldMap::own_form(const std::vector<std::string>& names, const Place& plac
                 fmt::format("{}: more than one form of record; found {}", place.text(), list_names(names)))
         .hint("say which to read, for instance " + columns_words({{"text", "text"}}));
   Form form;
-  if (text) form.text = "text";
+  if (text) form.text = "text", form.images = images_of(names, *this);
   if (ids) form.input_ids = "input_ids", form.labels = has(names, "labels") ? "labels" : "";
   if (prompt && completion) form.prompt = "prompt", form.completion = "completion";
   if (messages || conversations) form.messages = messages ? "messages" : "conversations";
@@ -233,7 +252,7 @@ Form FieldMap::renamed_form(const std::vector<std::string>& names, const Place& 
     throw Error(ErrorKind::config,
                 fmt::format("{}: columns name more than one form of record; {}", place.path, kExpected));
   Form form;
-  if (text) return {.text = field("text")};
+  if (text) return {.text = field("text"), .images = images_of(names, *this)};
   if (pair) form.prompt = field("prompt"), form.completion = field("completion");
   if (messages || conversations) form.messages = field(messages ? "messages" : "conversations");
   if (alpaca) form.instruction = field("instruction"), form.output = field("output");
@@ -286,12 +305,15 @@ const char* needed_fields(RecordKind records) {
          : records == RecordKind::embedding ? "query and positive"
          : records == RecordKind::tagged    ? "tokens and tags"
          : records == RecordKind::steps     ? "prompt, completions and labels"
+         : records == RecordKind::question  ? "question, context and answers"
+         : records == RecordKind::seq2seq   ? "prompt and completion"
                                          : "chosen and rejected";
 }
 
 }  // namespace
 
 bool FieldMap::is_conversation(const json& value, const Form& form) const {
+  if (records_ == RecordKind::seq2seq) return false;
   if (!form.chosen.empty()) return is_chat_pair(value, form);
   if (records_ == RecordKind::asked || records_ == RecordKind::choice) return is_chat_asked(value, form);
   return form.is_conversation() || (!form.prompt.empty() && find_field(value, form.prompt)->is_array());
@@ -335,8 +357,11 @@ void FieldMap::read(json value, const Place& place, Record& record) {
   if (records_ == RecordKind::embedding) return void(record.content = read_embedding(value, form, place));
   if (records_ == RecordKind::tagged) return void(record.content = read_tagged(value, form, place));
   if (records_ == RecordKind::steps) return void(record.content = read_steps(value, form, place));
+  if (records_ == RecordKind::question) return void(record.content = read_question(value, form, place));
+  if (records_ == RecordKind::seq2seq) return void(record.content = read_seq2seq(value, form, place).content);
   if (records_ == RecordKind::judged) return void(record.content = read_judged(value, form, place));
-  if (chat) return void(record.content = read_conversation(value, form, place));
+  if (chat) return void(record.content = read_conversation(value, form, place, &record.pictures));
+  record.pictures = own_pictures(value, form, place);
   const auto string = [&](const std::string& field) { return text_field(value, field, place); };
   if (!form.label.empty()) {
     const json& label = *find_field(value, form.label);
@@ -460,7 +485,13 @@ JudgedRecord FieldMap::read_judged(const json& value, const Form& form, const Pl
                 desirable, place);
 }
 
-ChatRecord FieldMap::read_conversation(const json& value, const Form& form, const Place& place) const {
+std::vector<PictureFile> FieldMap::own_pictures(const json& value, const Form& form, const Place& place) const {
+  if (form.images.empty()) return {};
+  return pictures_of(*find_field(value, form.images), picture_folder_, {form.images, place});
+}
+
+ChatRecord FieldMap::read_conversation(const json& value, const Form& form, const Place& place,
+                                       std::vector<PictureFile>* pictures) const {
   ChatRecord one;
   Conversation& conversation = one.chat;
   json messages = json::array();
@@ -488,6 +519,8 @@ ChatRecord FieldMap::read_conversation(const json& value, const Form& form, cons
   }
   if (records_ == RecordKind::judged) conversation.prompt = prompt_of_judged(messages, conversation.prompt, place);
   one.chosen = take_choices(messages, place.text());
+  if (pictures && pictures_)
+    *pictures = place_pictures(messages, own_pictures(value, form, place), picture_folder_, place);
   conversation.messages = template_json(messages, place);
   read_extras(value, form, place, conversation);
   return one;

@@ -1,6 +1,7 @@
 // Which fields of a file's rows make a Record: the names are known ones, or what the recipe's columns say.
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -36,6 +37,7 @@ class FieldMap {
   RecordKind records() const { return records_; }
   const ColumnTemplates& templates() const { return templates_; }
   ProblemType problem_type() const { return problem_type_; }
+  bool reads_pictures() const { return pictures_; }
   // The field to read `known` ("text", ...) from; of a template the one that it makes.
   const std::string& source_of(const std::string& known) const;
   const std::map<std::string, std::string>& columns() const { return columns_; }
@@ -43,7 +45,10 @@ class FieldMap {
  private:
   Form own_form(const std::vector<std::string>& names, const Place& place) const;
   Form renamed_form(const std::vector<std::string>& names, const Place& place) const;
-  ChatRecord read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place) const;
+  ChatRecord read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place,
+                               std::vector<PictureFile>* pictures = nullptr) const;
+  std::vector<PictureFile> own_pictures(const nlohmann::ordered_json& value, const Form& form,
+                                        const Place& place) const;
   JudgedRecord read_judged(const nlohmann::ordered_json& value, const Form& form, const Place& place) const;
   bool is_conversation(const nlohmann::ordered_json& value, const Form& form) const;
   // The field that would be read if it were not null; "" = there is none. names: of the others.
@@ -57,6 +62,8 @@ class FieldMap {
   ColumnTemplates templates_;
   RecordKind records_;
   ProblemType problem_type_;
+  bool pictures_;
+  std::filesystem::path picture_folder_;
   std::set<std::string> told_;
   std::set<std::string> unmet_;  // fields that columns name, that records may lack and that none has had so far
 };

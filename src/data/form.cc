@@ -13,8 +13,8 @@ std::vector<std::string> Form::fields() const {
   std::vector<std::string> all;
   for (const std::string* name :
        {&text, &prompt, &completion, &input_ids, &labels, &text_pair, &label, &chosen, &rejected, &answer,
-        &choices, &messages, &instruction, &input, &output, &history, &system, &tools, &documents, &variables,
-        &query, &positive, &negatives, &score, &words, &tags, &entities, &steps})
+        &choices, &messages, &instruction, &input, &output, &history, &system, &tools, &documents, &variables, &images,
+        &query, &positive, &negatives, &score, &words, &tags, &entities, &steps, &question, &context, &answers, &id})
     if (!name->empty()) all.push_back(*name);
   all.insert(all.end(), more_negatives.begin(), more_negatives.end());
   return all;
@@ -41,8 +41,8 @@ const nlohmann::ordered_json* find_field(const nlohmann::ordered_json& object, c
 }
 
 bool is_optional_column(std::string_view known) {
-  constexpr std::array<std::string_view, 7> kAll = {"input",     "history",              "system", "tools",
-                                                    "documents", "chat_template_kwargs", "answer"};
+  constexpr std::array<std::string_view, 8> kAll = {"input",     "history",              "system", "tools",
+                                                    "documents", "chat_template_kwargs", "answer", "images"};
   return std::find(kAll.begin(), kAll.end(), known) != kAll.end();
 }
 

@@ -19,9 +19,10 @@ struct Form {
   std::string text = {}, prompt = {}, completion = {}, input_ids = {}, labels = {};
   std::string text_pair = {}, label = {}, chosen = {}, rejected = {}, answer = {}, choices = {};
   std::string messages = {}, instruction = {}, input = {}, output = {}, history = {};
-  std::string system = {}, tools = {}, documents = {}, variables = {};
+  std::string system = {}, tools = {}, documents = {}, variables = {}, images = {};
   std::string query = {}, positive = {}, negatives = {}, score = {};  // of texts to embed
   std::vector<std::string> more_negatives = {};                       // of negative_1, negative_2, …
+  std::string question = {}, context = {}, answers = {}, id = {};  // of questions about a text
   std::string words = {}, tags = {}, entities = {}, steps = {};  // of labels for tokens; tags also of steps
   std::vector<std::string> fields() const;  // all that are used
   bool is_conversation() const { return !messages.empty() || !instruction.empty(); }

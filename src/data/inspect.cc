@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "data/labels.h"
 #include "hone/config_read.h"
@@ -49,7 +50,10 @@ std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t m
   std::int64_t taken = 0;                     // records, of pairs both sides as one
   const std::vector<std::string>* of_tokens = has_token_labels(data) ? &data.labels() : nullptr;
   for (std::int64_t row = 0; row < data.rows(); ++row) {
-    const HostBatch batch = data.batch({row}, 0);
+    HostRow docs = data.row(row);
+    std::vector<std::vector<DocPicture>> pictures;  // which nobody needs to read
+    for (HostDoc& doc : docs) pictures.push_back(std::exchange(doc.pictures, {}));
+    const HostBatch batch = pad({std::move(docs)}, 0);
     for (std::size_t i = 0; i < batch.docs.size(); ++i) {
       const Doc& doc = batch.docs[i];
       const auto [at, is_new] = index.try_emplace(doc.record, all.size());
@@ -69,6 +73,8 @@ std::vector<InspectedRecord> inspect_records(const Dataset& data, std::int64_t m
       record.tokens += doc.end - doc.begin;
       record.supervised += supervised_in(batch, doc);
       record.pieces.push_back(piece_of(batch, doc, row, of_tokens));
+      for (const DocPicture& one : pictures[i])
+        record.pieces.back().pictures[static_cast<std::size_t>(one.begin)] = static_cast<std::size_t>(one.tokens);
     }
   }
   return all;
@@ -91,6 +97,10 @@ std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport&
     lines.emplace_back("prompts with an answer", report.asked - report.without_answer);
   else if ((report.labels.empty() && report.label_numbers.empty()) || report.supervised > 0)
     lines.emplace_back("supervised tokens", report.supervised);
+  if (report.pictures > 0) {
+    lines.emplace_back("pictures", report.pictures);
+    lines.emplace_back("tokens of pictures", report.picture_tokens);
+  }
   if (report.files > 1) lines.insert(lines.begin(), {"files", report.files});
   const std::pair<const char*, std::int64_t> others[] = {
       {"empty records", report.empty},
@@ -100,6 +110,7 @@ std::vector<std::pair<std::string, std::int64_t>> report_lines(const DataReport&
       {"records cut", report.cut},
       {"prompts cut", report.cut_prompts},
       {"records dropped", report.dropped},
+      {"of them with pictures", report.with_pictures},
       {"tokens cut off or dropped", report.cut_tokens},
       {"supervised tokens lost", report.lost_supervised},
       {"tokens of a prompt and its completion", report.seams}};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ struct InspectedPiece {
   std::vector<std::int32_t> ids = {};
   std::vector<bool> learnt = {};  // per id: it is a target, predicted from what is before it, or has a label
   std::vector<std::string> labels = {};  // per id, of tagged records and steps; "": none
+  std::map<std::size_t, std::size_t> pictures = {};  // where one begins, of how many ids
   std::int32_t next = -1;         // the target at the last position if the record goes on in another piece, else -1
 };
 

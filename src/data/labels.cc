@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "hone/error.h"
 
@@ -19,10 +20,12 @@ constexpr const char* kOne = "a name or a whole number";
 constexpr const char* kSeveral = "a list of names or whole numbers";
 constexpr const char* kNumber = "a number, or a list of numbers";
 
-std::string name_in(const std::string& text, const FieldPlace& given) {
-  if (!is_utf8(text)) throw given.bad("invalid UTF-8", kOne);
-  if (text.find('\0') != std::string::npos) throw given.bad("a zero byte", kOne);
-  if (trim(text).empty()) throw given.bad("an empty text", kOne);
+// Without white space around it, which tables and hands leave and nobody means.
+std::string name_in(const std::string& given_text, const FieldPlace& given) {
+  if (!is_utf8(given_text)) throw given.bad("invalid UTF-8", kOne);
+  if (given_text.find('\0') != std::string::npos) throw given.bad("a zero byte", kOne);
+  const std::string text(trim(given_text));
+  if (text.empty()) throw given.bad("an empty text", kOne);
   if (const auto number = parse_int(text); number && *number < 0)
     throw given.bad(text, "a label of 0 or more")
         .hint("data sets mark records whose label is kept secret so: leave this file out");
@@ -132,7 +135,7 @@ std::string label_of(const std::string& given_text, ProblemType problem, const s
   if (text.starts_with('[')) return set_in(list_in(text, given, kSeveral), given);
   std::vector<std::string> names;
   if (!text.empty())
-    for (const std::string& name : split(text, ',')) names.push_back(name_in(std::string(trim(name)), given));
+    for (const std::string& name : split(text, ',')) names.push_back(name_in(name, given));
   return set_of(std::move(names), given);
 }
 
@@ -149,6 +152,14 @@ std::vector<std::string> labels_in(const std::vector<std::string>& texts, Proble
   labels.assign(found.begin(), found.end());
   sort_labels(labels);
   return labels;
+}
+
+void warn_of_alike_labels(const std::vector<std::string>& labels, const std::string& paths) {
+  std::map<std::string, std::string> first;  // by what they are in small letters
+  for (const std::string& label : labels)
+    if (const auto [same, is_new] = first.try_emplace(to_lower(label), label); !is_new && same->second != label)
+      log::warning("{}: labels {} and {} differ by case alone: they are two labels", paths, hone::quoted(same->second),
+                   hone::quoted(label));
 }
 
 namespace {

@@ -14,11 +14,12 @@ namespace hone::data {
 
 // Whether it is tokens that have the labels of such records.
 inline bool are_of_tokens(RecordKind records) {
-  return records == RecordKind::tagged || records == RecordKind::steps;
+  return records == RecordKind::tagged || records == RecordKind::steps || records == RecordKind::question;
 }
 
 // What a field says, as LabelledRecord::label has it: a name or a whole number, as text; of several labels a JSON list
-// of them; of regression a number, of several a JSON list. The same label is always the same text. Throws Error(data).
+// of them; of regression a number, of several a JSON list. White space around a label is none of it. The same label is
+// always the same text. Throws Error(data).
 std::string label_of(const nlohmann::ordered_json& value, ProblemType problem, const std::string& field,
                      const Place& place);
 // Of a text, as a table's cell is: several labels are a JSON list, or names between commas; "" has none.
@@ -27,6 +28,9 @@ std::string label_of(const std::string& text, ProblemType problem, const std::st
 // The labels that such texts have, in the order of a data set's: by value if all are whole numbers, else by name; of
 // regression LABEL_0 and so on, as many as there are numbers in the first.
 std::vector<std::string> labels_in(const std::vector<std::string>& texts, ProblemType problem);
+
+// Labels that nobody has named and that only small and capital letters tell apart.
+void warn_of_alike_labels(const std::vector<std::string>& labels, const std::string& paths);
 
 // The targets of a file's documents, by the index of their label's text in the file's store.
 class Targets {

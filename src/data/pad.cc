@@ -79,6 +79,7 @@ HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id) {
       const std::int64_t end = begin + std::ssize(doc.ids), cell = i * batch.length + begin;
       put(batch, cell, ++segment, doc);
       put_extra(batch, cell, doc);
+      add_pictures(batch.pictures, doc.pictures, i, begin);
       batch.docs.push_back({.row = static_cast<std::int32_t>(i),
                             .begin = static_cast<std::int32_t>(begin),
                             .end = static_cast<std::int32_t>(end),

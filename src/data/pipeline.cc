@@ -50,6 +50,7 @@ std::size_t bytes_of(const Record& record) {
       for (const std::string& step : r.steps) size += step.size() + 1;
       return size;
     }
+    std::size_t operator()(const QuestionRecord& r) const { return r.question.size() + r.context.size(); }
     std::size_t operator()(const EmbeddingRecord& r) const {
       std::size_t size = r.query.size() + r.document.size();
       for (const std::string& other : r.others) size += other.size();

@@ -1,7 +1,11 @@
 // Documents of a row, cut.
 #include "data/shorten.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "base/option_words.h"
 
 namespace hone::data {
 namespace {
@@ -64,6 +68,11 @@ void shorten(HostRow& row, std::int64_t most, std::int32_t bos) {
     const std::int64_t length = std::ssize(doc.ids);
     if (length <= most) {
       cut.push_back(std::move(doc));
+    } else if (!doc.pictures.empty()) {
+      throw Error(ErrorKind::config, fmt::format("{}: documents with pictures are not cut, and one of {} tokens has to "
+                                                 "be cut to {}",
+                                                 option_words("data.length_warmup"), length, most))
+          .hint("leave it out");
     } else if (is_text(doc)) {
       for (std::int64_t begin = 0; begin < length; begin += most)
         if (HostDoc piece = part_of(doc, begin, std::min(length, begin + most)); learns(piece.targets))

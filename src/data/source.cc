@@ -115,8 +115,11 @@ bool next_of(Source& opened, const config::Choice<Source>& source, Record& recor
   return in_plugin([&] { return "source " + source.type + ", next"; }, [&] { return opened.next(record); });
 }
 
-SourceFile source_file(const DataFile& file, RecordKind records, ProblemType problem_type) {
-  return {file.path, file.columns, file.header, file.ignore, records, problem_type};
+SourceFile source_file(const DataFile& file, RecordKind records, ProblemType problem_type, bool pictures) {
+  SourceFile made{file.path, file.columns, file.header, file.ignore, records, problem_type};
+  made.pictures = pictures;
+  made.image_folder = file.image_folder;
+  return made;
 }
 
 }  // namespace hone::data

@@ -36,6 +36,6 @@ std::unique_ptr<Source> open_source(const SourceFile& file, const config::Choice
 bool next_of(Source& opened, const config::Choice<Source>& source, Record& record);
 
 // What a source is told of an entry.
-SourceFile source_file(const DataFile& file, RecordKind records, ProblemType problem_type);
+SourceFile source_file(const DataFile& file, RecordKind records, ProblemType problem_type, bool pictures = false);
 
 }  // namespace hone::data

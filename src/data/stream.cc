@@ -20,6 +20,7 @@
 #include "data/files.h"
 #include "data/labels.h"
 #include "data/inspect.h"
+#include "data/questions.h"
 #include "data/stream_entry.h"
 #include "data/stream_position.h"
 #include "data/tokenise.h"
@@ -74,6 +75,7 @@ Stream::Stream(const std::vector<DataFile>& files, std::shared_ptr<const Tokeniz
     : tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
   check_options(files, options_);
   if (options_.problem_type == ProblemType::regression && options_.labels.empty()) options_.labels = {"LABEL_0"};
+  if (options_.records == RecordKind::question) options_.labels = answer_places();
   if ((options_.records == RecordKind::labelled || are_of_tokens(options_.records)) && options_.labels.empty())
     throw Error(ErrorKind::config, "data.train: a stream, whose labels are not known before it is read")
         .hint("name them, for instance objective: {type: classification, labels: [no, yes]}, or write it to a file");
@@ -117,8 +119,11 @@ std::string Stream::fingerprint() const {
         .update_field(of_tokens.step_separator)
         .update_int(static_cast<std::uint64_t>(of_tokens.max_completion_length.value_or(0)))
         .update_int(of_tokens.last_step_only);
+  if (options_.records == RecordKind::question)
+    hasher.update_int(static_cast<std::uint64_t>(options_.questions.doc_stride));
   if (options_.problem_type != ProblemType::single_label_classification)
     hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options_.problem_type));
+  if (options_.pictures) hasher.update_field("pictures").update_field(options_.pictures->fingerprint());
   for (const Entry& entry : entries_) {  // what they hold is compared when reading goes on, whatever their paths
     DataFile options = entry.given;
     options.path.clear();
@@ -137,7 +142,7 @@ class Live {
 
   Live(const Entry& entry, const Tokenising& how, std::size_t threads, std::function<void()> waiting)
       : entry_(entry),
-        reader_(entry.files, how.records, how.problem_type, std::move(waiting)),
+        reader_(entry.files, how.records, how.problem_type, std::move(waiting), how.pictures != nullptr),
         pipeline_([this](Pipeline::Item& item) { return read(item); }, how, threads) {}
 
   void go_to(const EntryPosition& position) {

@@ -59,6 +59,11 @@ struct AndRecord {
       all = hash_of(span.label, hash_of(std::to_string(span.end), hash_of(std::to_string(span.start), all)));
     return all;
   }
+  std::uint64_t operator()(const QuestionRecord& r) const {
+    std::uint64_t all = hash_of(r.id, hash_of(r.context, hash_of(r.question, hash)));
+    for (const auto& one : r.answers) all = hash_of(one.text, hash_of(std::to_string(one.start), all));
+    return all;
+  }
   std::uint64_t operator()(const StepsRecord& r) const {
     std::uint64_t all = hash_of(r.prompt, hash);
     for (const std::string& step : r.steps) all = hash_of(step, all);
@@ -84,8 +89,12 @@ Error other_data(const std::string& name, std::int64_t records, const std::strin
 }
 
 EntryReader::EntryReader(std::vector<DataFile> files, RecordKind records, ProblemType problem_type,
-                         std::function<void()> waiting)
-    : files_(std::move(files)), records_(records), problem_type_(problem_type), waiting_(std::move(waiting)) {
+                         std::function<void()> waiting, bool pictures)
+    : files_(std::move(files)),
+      records_(records),
+      problem_type_(problem_type),
+      waiting_(std::move(waiting)),
+      pictures_(pictures) {
   HONE_ASSERT(!files_.empty());
   again_ = std::none_of(files_.begin(), files_.end(), [](const DataFile& file) { return io::is_pipe(file.path); });
 }
@@ -93,7 +102,7 @@ EntryReader::EntryReader(std::vector<DataFile> files, RecordKind records, Proble
 std::string EntryReader::name() const { return name_of(file()); }
 
 void EntryReader::open() {
-  SourceFile told = source_file(file(), records_, problem_type_);
+  SourceFile told = source_file(file(), records_, problem_type_, pictures_);
   told.waiting = waiting_;
   source_ = open_source(told, file().source);
 }
@@ -104,6 +113,7 @@ bool EntryReader::next_of_file(Record& record) {
     return false;
   ++mark_.records;
   mark_.hash = std::visit(AndRecord{mark_.hash}, record.content);
+  for (const PictureFile& one : record.pictures) mark_.hash = hash_of(one.bytes, hash_of(one.path, mark_.hash));
   if (again_) mark_.place = source_->place();  // in a pipe nobody can go anywhere
   return true;
 }

@@ -44,7 +44,10 @@ inline constexpr std::pair<const char*, std::int64_t DataReport::*> kWindowCount
     {"seams", &DataReport::seams},
     {"pieces", &DataReport::pieces},
     {"asked", &DataReport::asked},
-    {"without_answer", &DataReport::without_answer}};
+    {"without_answer", &DataReport::without_answer},
+    {"pictures", &DataReport::pictures},
+    {"picture_tokens", &DataReport::picture_tokens},
+    {"with_pictures", &DataReport::with_pictures}};
 
 std::string to_json(const StreamPosition& position);
 StreamPosition stream_position_from_json(const std::string& text);  // throws Error(data)

@@ -36,6 +36,39 @@ void TokenStore::count_last(std::uint32_t characters) {
   HONE_ASSERT(std::ssize(characters_) == docs());
 }
 
+void TokenStore::add_pictures(std::span<const PlacedPicture> pictures) {
+  const std::uint64_t base = begin(docs() - 1);
+  for (const PlacedPicture& one : pictures) {
+    const bool is_path = !one.file.path.empty();
+    const std::string& text = is_path ? one.file.path : one.file.bytes;
+    picture_text_.append(std::span(text));
+    pictures_.push_back({base + one.begin, one.tokens, picture_text_.size(), is_path});
+  }
+}
+
+std::size_t TokenStore::first_picture_from(std::uint64_t position) const {
+  const auto found = std::lower_bound(pictures_.begin(), pictures_.end(), position,
+                                      [](const Picture& one, std::uint64_t at) { return one.begin < at; });
+  return static_cast<std::size_t>(found - pictures_.begin());
+}
+
+bool TokenStore::has_pictures(std::uint64_t begin, std::uint64_t end) const {
+  const std::size_t first = first_picture_from(begin);
+  return first < pictures_.size() && pictures_[first].begin < end;
+}
+
+std::vector<PlacedPicture> TokenStore::pictures(std::uint64_t begin, std::uint64_t end) const {
+  std::vector<PlacedPicture> found;
+  for (std::size_t i = first_picture_from(begin); i < pictures_.size() && pictures_[i].begin < end; ++i) {
+    const std::uint64_t from = i == 0 ? 0 : pictures_[i - 1].end;
+    std::string text(picture_text_.data() + from, pictures_[i].end - from);
+    PlacedPicture one{pictures_[i].begin - begin, pictures_[i].tokens};
+    (pictures_[i].is_path ? one.file.path : one.file.bytes) = std::move(text);
+    found.push_back(std::move(one));
+  }
+  return found;
+}
+
 std::int64_t TokenStore::group_end(std::int64_t doc) const {
   std::int64_t end = doc + 1;
   if (!is_grouped()) return end;
@@ -77,13 +110,32 @@ void TokenStore::add_tagged(Tokens tokens, const DocTags& tags, std::int64_t lin
   if (tags.crowded > 0 && crowded_ == 0) crowded_line_ = line;
   crowded_ += tags.crowded;
   if (tokens.ids.empty()) return add(tokens, line, /*from_text=*/false);
+  label_tokens(tokens, tags);
+  add(tokens, line, /*from_text=*/false);
+  HONE_ASSERT(is_tagged() && std::ssize(labels_) == docs());
+}
+
+void TokenStore::add_tagged_companion(Tokens tokens, const DocTags& tags) {
+  label_tokens(tokens, tags);
+  add_companion(tokens, Role::none);
+  HONE_ASSERT(is_tagged() && std::ssize(labels_) == docs());
+}
+
+void TokenStore::label_tokens(Tokens& tokens, const DocTags& tags) {
   std::vector<std::int32_t> indices;
   for (const std::string& name : tags.names) indices.push_back(static_cast<std::int32_t>(index_of(name)));
   for (std::int32_t& label : tokens.labels)
     if (label != -100) label = indices.at(static_cast<std::size_t>(label));
-  labels_.push_back({kOfTokens, static_cast<std::uint32_t>(tokens.ids.size()), tags.cut});
-  add(tokens, line, /*from_text=*/false);
-  HONE_ASSERT(is_tagged() && std::ssize(labels_) == docs());
+  labels_.push_back({kOfTokens, std::min(tags.second, static_cast<std::uint32_t>(tokens.ids.size())), tags.cut});
+}
+
+void TokenStore::keep_question(QuestionDoc question) {
+  questions_.push_back(std::move(question));
+  HONE_ASSERT(std::ssize(questions_) == docs());
+}
+
+const QuestionDoc* TokenStore::question(std::int64_t doc) const {
+  return questions_.empty() ? nullptr : &questions_.at(static_cast<std::size_t>(doc));
 }
 
 void TokenStore::add_labels(const Tokens& tokens, std::uint64_t base) {
@@ -119,6 +171,8 @@ void TokenStore::add_content(Hasher& hasher, std::int64_t doc) const {
     hasher.update_field(label_names()[label(doc).name]);
   if (is_grouped()) hasher.update_int(static_cast<std::uint64_t>(role(doc)));
   if (counts_characters()) hasher.update_int(characters(doc));
+  for (const PlacedPicture& one : pictures(begin(doc), end(doc)))
+    hasher.update_int(one.begin).update_field(one.file.path).update_field(one.file.bytes);
 }
 
 std::int64_t TokenStore::highest_exception() const {

@@ -14,6 +14,7 @@
 #include "data/column.h"
 #include "data/new_token_file.h"
 #include "hone/data.h"
+#include "hone/questions.h"
 
 namespace hone {
 class Hasher;  // base/hash.h
@@ -33,6 +34,13 @@ struct DocTags {
   std::vector<std::string> names = {};
   std::uint32_t cut = 0;  // tokens that it has lost
   std::int64_t crowded = 0;  // entities that lost a word to another one
+  std::uint32_t second = 0xFFFFFFFF;  // where its second text begins; beyond its tokens: there is none
+};
+
+// A picture of a document: it takes the place of so many tokens, from `begin` on.
+struct PlacedPicture {
+  std::uint64_t begin = 0, tokens = 0;
+  PictureFile file = {};
 };
 
 struct TokenFileHeader;
@@ -65,6 +73,11 @@ class TokenStore {
     std::uint32_t name = 0, second = 0, cut = 0;  // name: index of label_names(); the others as in DocLabel
   };
 
+  struct Picture {
+    std::uint64_t begin = 0, tokens = 0;  // where it is among all tokens
+    std::uint64_t end = 0, is_path = 0;   // of its path, or of what is in it, in the text of all
+  };
+
   // What a document is in a group of them.
   struct Member {
     std::uint32_t group = 0;  // counted from 0
@@ -79,6 +92,11 @@ class TokenStore {
 
   // A document whose labels count the names of `tags`. All documents of a file are such, or none.
   void add_tagged(Tokens tokens, const DocTags& tags, std::int64_t line);
+  // One more such of the same record and group. REQUIRES: ids.
+  void add_tagged_companion(Tokens tokens, const DocTags& tags);
+  // Of the document added last: what it was made from. In memory alone: no file has it.
+  void keep_question(QuestionDoc question);
+  const QuestionDoc* question(std::int64_t doc) const;  // null: it was not kept
   // DocTags::crowded of all documents, and the line of the first that has any. Of a store that is being filled: no file
   // has it.
   std::pair<std::int64_t, std::int64_t> crowded() const { return {crowded_, crowded_line_}; }
@@ -90,6 +108,12 @@ class TokenStore {
 
   // The document added last is an answer to choose from, of so many characters. All documents of a file are, or none.
   void count_last(std::uint32_t characters);
+
+  // Of the document added last, in order, with places in it. What is no path is kept whole.
+  void add_pictures(std::span<const PlacedPicture> pictures);
+  // Those in [begin, end), with places from `begin` on.
+  std::vector<PlacedPicture> pictures(std::uint64_t begin, std::uint64_t end) const;
+  bool has_pictures(std::uint64_t begin, std::uint64_t end) const;
 
   // As Record's: known to whom made the store, not kept in its file.
   void add_fields(const std::vector<std::string>& unread, const std::vector<std::string>& renamed) {
@@ -161,6 +185,7 @@ class TokenStore {
   void give_up(const Error& why);
   TokenFileHeader header() const;
   std::string_view lie_in(std::shared_ptr<const std::byte> bytes, const TokenFileHeader& header);
+  void label_tokens(Tokens& tokens, const DocTags& tags);
   void add_document(const Tokens& tokens, std::int64_t line, std::span<const std::size_t> seams);
   void add_labels(const Tokens& tokens, std::uint64_t base);
   std::uint32_t index_of(const std::string& label_name);
@@ -180,7 +205,11 @@ class TokenStore {
   Column<Label> labels_;          // of document i; empty: none has one
   Column<Member> members_;        // of document i; empty: there are no groups
   Column<std::uint32_t> characters_;  // of the answer of document i; empty: they are not counted
+  std::size_t first_picture_from(std::uint64_t position) const;
+  Column<Picture> pictures_;  // ascending
+  Column<char> picture_text_;
   std::int64_t crowded_ = 0, crowded_line_ = 0;
+  std::vector<QuestionDoc> questions_;  // of document i; empty: they are not kept
   std::vector<std::string> label_names_;
   std::map<std::string, std::uint32_t> label_index_;  // while it is filled
   Counts counts_;

@@ -18,7 +18,7 @@
 #include "data/token_store.h"
 
 namespace hone::data {
-// 160 bytes.
+// 176 bytes.
 struct TokenFileHeader {
   std::uint64_t magic = 0x34304B4F54454E4F;   // "ONETOK04", or the one with characters
   std::uint64_t total_bytes = 0, hash = 0;    // hash: of everything but what fills up arrays, with this field 0
@@ -26,14 +26,15 @@ struct TokenFileHeader {
   std::uint64_t ids16 = 0, ids32 = 0, docs = 0, ranges = 0, exceptions = 0, seams = 0, labels = 0, members = 0,
                 label_text = 0;  // lengths of the arrays; label_text: the names, each with a zero byte behind it
   std::int64_t records = 0, empty = 0, not_text = 0, max_id = 0;
+  std::uint64_t pictures = 0, picture_text = 0;  // lengths of the last arrays
 };
 
 namespace {
 
 using Header = TokenFileHeader;
-constexpr std::uint64_t kWithCharacters = 0x35304B4F54454E4F;  // "ONETOK05": with an array of characters, the last
+constexpr std::uint64_t kWithCharacters = 0x35304B4F54454E4F;  // "ONETOK05": with an array of characters
 static_assert(std::endian::native == std::endian::little, "the arrays are written as they lie in memory");
-static_assert(sizeof(Header) == 160);
+static_assert(sizeof(Header) == 176);
 
 constexpr std::uint64_t kPutAway = std::uint64_t{1} << 22;  // bytes of ids in memory once there is a file
 
@@ -47,7 +48,7 @@ void fill_up(OutFile& out) {
 }
 
 // Of each array how many values there are, and the bytes of one.
-std::array<std::pair<std::uint64_t, std::uint64_t>, 11> arrays_of(const Header& header) {
+std::array<std::pair<std::uint64_t, std::uint64_t>, 13> arrays_of(const Header& header) {
   return {{{header.ids16, 2},
            {header.ids32, 4},
            {header.docs, 8},
@@ -58,7 +59,9 @@ std::array<std::pair<std::uint64_t, std::uint64_t>, 11> arrays_of(const Header& 
            {header.labels, sizeof(TokenStore::Label)},
            {header.members, sizeof(TokenStore::Member)},
            {header.label_text, 1},
-           {header.magic == kWithCharacters ? header.docs : 0, sizeof(std::uint32_t)}}};
+           {header.magic == kWithCharacters ? header.docs : 0, sizeof(std::uint32_t)},
+           {header.pictures, sizeof(TokenStore::Picture)},
+           {header.picture_text, 1}}};
 }
 
 // Of a file that is as large as its header says. Read and not looked at where it is mapped: a disk that cannot read it
@@ -217,7 +220,9 @@ TokenFileHeader TokenStore::header() const {
                 .records = counts_.records,
                 .empty = counts_.empty,
                 .not_text = counts_.not_text,
-                .max_id = counts_.max_id};
+                .max_id = counts_.max_id,
+                .pictures = pictures_.size(),
+                .picture_text = picture_text_.size()};
   if (counts_characters()) header.magic = kWithCharacters;
   for (const std::string& label : label_names_) header.label_text += label.size() + 1;
   HONE_ASSERT(place_.key.size() == sizeof header.key);
@@ -240,6 +245,7 @@ void TokenStore::complete_file() {
   write(std::as_bytes(exceptions_.all())), write(std::as_bytes(seams_.all()));
   write(std::as_bytes(labels_.all())), write(std::as_bytes(members_.all()));
   write(std::as_bytes(std::span(label_text))), write(std::as_bytes(characters_.all()));
+  write(std::as_bytes(pictures_.all())), write(std::as_bytes(picture_text_.all()));
   header.total_bytes = out.size();
   const InFile file = file_->open();
   header.hash = hash_of(file, header);
@@ -262,6 +268,8 @@ std::string_view TokenStore::lie_in(std::shared_ptr<const std::byte> bytes, cons
   members_.lie_at(reader.next<Member>(header.members));
   const std::span<const char> label_text = reader.next<char>(header.label_text);
   characters_.lie_at(reader.next<std::uint32_t>(header.magic == kWithCharacters ? header.docs : 0));
+  pictures_.lie_at(reader.next<Picture>(header.pictures));
+  picture_text_.lie_at(reader.next<char>(header.picture_text));
   put_away_ = 0;
   bytes_ = std::move(bytes);
   return {label_text.data(), label_text.size()};
@@ -322,7 +330,12 @@ void TokenStore::check() const {
   }
   fits = fits && (members_.empty() || (std::ssize(members_) == docs() && members_[0].group == 0));
   for (std::size_t i = 0; fits && i < members_.size(); ++i)
-    fits = members_[i].role <= Role::query && (i == 0 || members_[i].group - members_[i - 1].group <= 1);
+    fits = members_[i].role <= Role::target && (i == 0 || members_[i].group - members_[i - 1].group <= 1);
+  for (std::size_t i = 0; fits && i < pictures_.size(); ++i) {
+    const Picture before = i == 0 ? Picture() : pictures_[i - 1], &one = pictures_[i];
+    fits = one.begin >= before.begin + before.tokens && one.tokens <= tokens && one.begin <= tokens - one.tokens &&
+           one.end >= before.end && one.end <= picture_text_.size();
+  }
   if (!fits) throw Error(ErrorKind::data, "damaged token cache: its arrays contradict each other");
 }
 

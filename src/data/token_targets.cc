@@ -19,6 +19,14 @@ std::vector<std::int64_t> token_targets(const TokenStore& store, const Targets& 
   return made;
 }
 
+void put_types(const TokenStore& store, const Piece& piece, HostDoc& doc) {
+  const std::uint32_t second = store.label(piece.doc).second;
+  if (second >= piece.length) return;
+  std::vector<std::int64_t>& types = doc.per_token["token_type_ids"];
+  types.resize(piece.length);
+  std::fill(types.begin() + second, types.end(), 1);
+}
+
 bool has_label(const TokenStore& store, std::int64_t doc, std::size_t name) {
   if (!store.is_tagged()) return store.label(doc).name == name;
   std::vector<std::int64_t> labels(store.end(doc) - store.begin(doc));
@@ -28,6 +36,7 @@ bool has_label(const TokenStore& store, std::int64_t doc, std::size_t name) {
 
 void check_token_labels(const std::vector<std::string>& texts, const std::string& paths) {
   const std::set<std::string> all(texts.begin(), texts.end());
+  warn_of_alike_labels({all.begin(), all.end()}, paths);
   const auto is_number = [](const std::string& label) { return parse_int(label).has_value(); };
   const auto number = std::find_if(all.begin(), all.end(), is_number);
   const auto name = std::find_if_not(all.begin(), all.end(), is_number);

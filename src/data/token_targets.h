@@ -15,6 +15,9 @@ namespace hone::data {
 // Of each token of the piece its own, -100 where it has none. REQUIRES: store.is_tagged().
 std::vector<std::int64_t> token_targets(const TokenStore& store, const Targets& targets, const Piece& piece);
 
+// token_type_ids of a document of two texts, of which the second one has 1; of others nothing.
+void put_types(const TokenStore& store, const Piece& piece, HostDoc& doc);
+
 // Whether the document, or one of its tokens, has the label of this number among the store's.
 bool has_label(const TokenStore& store, std::int64_t doc, std::size_t name);
 

@@ -12,11 +12,15 @@
 #include "base/signals.h"
 #include "base/strings.h"
 #include "data/labels.h"
+#include "data/pictures.h"
+#include "data/question_tokens.h"
+#include "data/seq2seq.h"
 #include "data/source.h"
 #include "data/stream_entry.h"
 #include "data/token_labels.h"
 #include "text/chat/chat_mask.h"
 #include "text/chat/chat_printed.h"
+#include "text/chat/named_templates.h"
 #include "text/tokenizer/json_tokenizer.h"
 #include "text/tokenizer/no_tokenizer.h"
 
@@ -166,9 +170,10 @@ Tokens from_chat(const ChatRecord& record, const Tokenising& how, const std::str
   const text::Learnt learnt = !how.loss && record.chat.prompt >= 0 ? text::Learnt::completion : learnt_of(how.loss);
   std::vector<bool> chosen;
   if (!record.chosen.empty()) chosen = chosen_of(record, learnt, place);
+  const Conversation chat = for_template(record.chat, how.chat_template(), how.pictures != nullptr);
   text::ChatTokens made = chosen.empty() || learnt == text::Learnt::all
-                              ? text::chat_tokens(how.chat_template(), how.tokenizer, record.chat, learnt, place)
-                              : text::chat_tokens(how.chat_template(), how.tokenizer, record.chat, chosen, place);
+                              ? text::chat_tokens(how.chat_template(), how.tokenizer, chat, learnt, place)
+                              : text::chat_tokens(how.chat_template(), how.tokenizer, chat, chosen, place);
   if (!made.ends_turns) how.note_open_turns(place);
   return std::move(made.tokens);
 }
@@ -254,7 +259,7 @@ RecordTokens from_labelled(const LabelledRecord& record, const Tokenising& how, 
     throw Error(ErrorKind::config, place + ": the tokenizer gives types other than 0, then 1; these are not supported");
   // A plug-in's source, or a program, may have written it in its own way.
   const bool one = how.problem_type == ProblemType::single_label_classification;
-  std::string label = one ? record.label : label_of(record.label, how.problem_type, "label", where);
+  std::string label = one ? std::string(trim(record.label)) : label_of(record.label, how.problem_type, "label", where);
   tokens.label = {std::move(label), static_cast<std::uint32_t>(second - made.type_ids.begin()),
                   static_cast<std::uint32_t>(made.cut)};
   tokens.labels.assign(made.ids.size(), -100);
@@ -304,8 +309,10 @@ void require_rest(const std::string& prompt, const char* of, const Tokenising& h
 // What policy keeps some of what is too long: the rest of it is not even stored.
 std::optional<LabelledTokenising> labelled_of(const Dataset::Options& options) {
   const bool labelled = options.records == RecordKind::labelled || are_of_tokens(options.records);
-  if (!labelled && options.records != RecordKind::embedding) return std::nullopt;
-  const bool cuts = options.overlong != Overlong::drop && options.overlong != Overlong::error;
+  const bool has_texts = options.records == RecordKind::embedding || options.records == RecordKind::seq2seq;
+  if (!labelled && !has_texts) return std::nullopt;
+  const bool cuts = options.records == RecordKind::question ||  // into windows
+                    (options.overlong != Overlong::drop && options.overlong != Overlong::error);
   return LabelledTokenising{cuts ? static_cast<std::size_t>(options.max_length) : 0,
                             options.overlong == Overlong::keep_end};
 }
@@ -320,6 +327,9 @@ Tokenising::Tokenising(const Tokenizer& tokenizer, const Dataset::Options& optio
       records(options.records),
       problem_type(options.problem_type),
       token_labels(options.token_labels),
+      questions(options.questions),
+      pictures(options.pictures),
+      targets(options.targets),
       query_prompt(options.query_prompt),
       document_prompt(options.document_prompt) {
   require_rest(query_prompt, "queries", *this);
@@ -334,8 +344,9 @@ const text::ChatTemplate& Tokenising::chat_template() const {
   });
   if (!chat_)
     throw Error(ErrorKind::config, "conversations, but the tokenizer has no chat template")
-        .hint("put a chat_template.jinja beside its tokenizer.json, or give one by " +
-              option_words("data.chat_template"));
+        .hint(fmt::format("put a chat_template.jinja beside its tokenizer.json, or give one by {}: a file, or one of "
+                          "{}; records of instruction and output are conversations, for which alpaca is usual",
+                          option_words("data.chat_template"), join(text::template_names(), ", ")));
   return *chat_;
 }
 
@@ -359,9 +370,12 @@ void check_kind(const Record& record, RecordKind wanted, const std::string& plac
                           : record.as<EmbeddingRecord>()                                       ? RecordKind::embedding
                           : record.as<TaggedRecord>()                                          ? RecordKind::tagged
                           : record.as<StepsRecord>()                                           ? RecordKind::steps
+                          : record.as<QuestionRecord>()                                        ? RecordKind::question
                           : record.as<PreferenceRecord>() || record.as<ChatPreferenceRecord>() ? RecordKind::preference
                                                                                                : RecordKind::language;
   if (kind == wanted || (wanted == RecordKind::judged && kind == RecordKind::preference)) return;
+  const auto* ids = record.as<IdsRecord>();
+  if (wanted == RecordKind::seq2seq && (record.as<PromptRecord>() || (ids && ids->labels))) return;
   const auto name = [](RecordKind one) {
     for (const auto& [value, text] : config::enum_names<RecordKind>)
       if (value == one) return text;
@@ -371,10 +385,6 @@ void check_kind(const Record& record, RecordKind wanted, const std::string& plac
                                            place, name(kind), name(wanted)))
       .hint("SourceFile::records tells a source what to give; see docs/extending.md");
 }
-
-}  // namespace
-
-namespace {
 
 // Of one of the two.
 RecordTokens with_tags(const TaggedRecord* words, const StepsRecord* steps, const Tokenising& how, const Place& place) {
@@ -386,9 +396,29 @@ RecordTokens with_tags(const TaggedRecord* words, const StepsRecord* steps, cons
   return tokens;
 }
 
-}  // namespace
+// Of what has labels: texts, words, steps and questions. Nothing: the record is another one. fail: loss is said.
+template <class Fail>
+std::optional<RecordTokens> with_labels(const Record& record, const Tokenising& how, const Place& where,
+                                        const Fail& fail) {
+  if (const auto* labelled = record.as<LabelledRecord>()) {
+    HONE_ASSERT(how.labelled);
+    if (how.loss) fail("a text with a label", "its label is learnt, and none of its tokens");
+    return from_labelled(*labelled, how, where);
+  }
+  const auto* tagged = record.as<TaggedRecord>();
+  const auto* steps = record.as<StepsRecord>();
+  if (tagged || steps) {
+    if (how.loss) fail("labels of tokens", "they are learnt, and nothing else");
+    return with_tags(tagged, steps, how, where);
+  }
+  if (const auto* question = record.as<QuestionRecord>()) {
+    if (how.loss) fail("a question about a text", "where its answer stands is learnt, and nothing else");
+    return with_windows(*question, how, where.text());
+  }
+  return std::nullopt;
+}
 
-RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path) {
+RecordTokens tokens_of(const Record& record, const Tokenising& how, const std::string& path) {
   const std::string place = fmt::format("{}:{}", path, record.line);
   check_kind(record, how.records, place);
   const auto fail_loss = [&](const char* what, const char* learnt = "") {
@@ -407,16 +437,11 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   const auto* choices = record.as<ChoiceRecord>();
   const bool in_turns = chat || chats || judged_chat || (asked && asked->chat) || (choices && choices->chat);
   if (!ids) text::require_tokenizer(how.tokenizer, place + (in_turns ? ": a conversation" : ": a text"));
-  if (const auto* labelled = record.as<LabelledRecord>()) {
-    HONE_ASSERT(how.labelled);
-    if (how.loss) fail_loss("a text with a label", "its label is learnt, and none of its tokens");
-    return from_labelled(*labelled, how, {path, record.line});
-  }
-  const auto* tagged = record.as<TaggedRecord>();
-  const auto* steps = record.as<StepsRecord>();
-  if (tagged || steps) {
-    if (how.loss) fail_loss("labels of tokens", "they are learnt, and nothing else");
-    return with_tags(tagged, steps, how, {path, record.line});
+  if (auto made = with_labels(record, how, {path, record.line}, fail_loss)) return *std::move(made);
+  if (how.records == RecordKind::seq2seq) {
+    if (how.loss) fail_loss("a source with a target", "the target is learnt, and nothing else");
+    return ids ? from_source_and_target(*ids, how, place)
+               : from_source_and_target(std::get<PromptRecord>(record.content), how);
   }
   const auto* texts = record.as<PreferenceRecord>();
   if ((texts || chats) && how.loss)
@@ -458,9 +483,22 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   return from_pair(pair.prompt, pair.completion, how, all);
 }
 
+}  // namespace
+
+RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path) {
+  RecordTokens tokens = tokens_of(record, how, path);
+  const auto place = [&] { return fmt::format("{}:{}", path, record.line); };
+  if (!how.pictures && !record.pictures.empty())
+    throw Error(ErrorKind::config, place() + ": pictures, for which this kind of training and model have no use");
+  if (how.pictures && !tokens.ids.empty())
+    tokens.pictures = widen_places(tokens.ids, &tokens.labels, &tokens.seams, record.pictures, *how.pictures, place());
+  return tokens;
+}
+
 void each_tokens(const DataFile& file, const Tokenising& how,
                  const std::function<void(const RecordTokens&, const Record&)>& visit) {
-  const std::unique_ptr<Source> source = open_source(source_file(file, how.records, how.problem_type), file.source);
+  const SourceFile read_as = source_file(file, how.records, how.problem_type, how.pictures != nullptr);
+  const std::unique_ptr<Source> source = open_source(read_as, file.source);
   Progress progress({.what = "tokenise", .unit = "record"});
   std::int64_t records = 0, tokens = 0, left = file.max_samples.value_or(std::numeric_limits<std::int64_t>::max());
   const std::string name = name_of(file);
@@ -491,6 +529,10 @@ Tokens without_lone_mask(Tokens tokens) {
 }  // namespace
 
 void add_record(TokenStore& store, const Record& record, const RecordTokens& tokens, std::int64_t line) {
+  if (record.as<QuestionRecord>()) {
+    store.add_fields(record.unread, record.renamed);
+    return add_windows(store, tokens, line);
+  }
   const Tokens& plain = tokens;
   const auto* ids = record.as<IdsRecord>();
   const bool own_labels = ids && ids->labels;
@@ -500,6 +542,7 @@ void add_record(TokenStore& store, const Record& record, const RecordTokens& tok
     store.add(own_labels ? without_lone_mask(plain) : plain, line, record.as<TextRecord>() != nullptr, tokens.seams);
   store.add_fields(record.unread, record.renamed);
   if (tokens.ids.empty()) return;
+  store.add_pictures(tokens.pictures);
   if (tokens.label) store.label_last(*tokens.label);
   if (tokens.role != Role::none) store.begin_group(tokens.role);
   if (tokens.characters) store.count_last(*tokens.characters);

@@ -3,53 +3,13 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
+#include <string>
 
+#include "data/record_tokens.h"
 #include "data/token_store.h"
 #include "hone/data.h"
-#include "text/chat/chat_template.h"
 
 namespace hone::data {
-
-// How texts with a label, and those to embed, become tokens.
-struct LabelledTokenising {
-  std::size_t most = 0;  // tokens of a document; 0: as many as there are
-  bool keep_end = false;  // of what is too long
-};
-
-// How the records of a file become tokens. Any thread may use it.
-class Tokenising {
- public:
-  Tokenising(const Tokenizer& tokenizer, bool append_eos, std::optional<Loss> loss)
-      : tokenizer(tokenizer), append_eos(append_eos), loss(loss) {}
-  Tokenising(const Tokenizer& tokenizer, const Dataset::Options& options);
-  const Tokenizer& tokenizer;
-  const bool append_eos;
-  const std::optional<Loss> loss;
-  const std::optional<LabelledTokenising> labelled = {};
-  const RecordKind records = RecordKind::language;
-  const ProblemType problem_type = ProblemType::single_label_classification;
-  const TokenLabels token_labels = {};
-  const std::string query_prompt = {}, document_prompt = {};  // of texts to embed
-  // The tokenizer's chat template, parsed when the first conversation comes. Throws Error(config) when it has none.
-  const text::ChatTemplate& chat_template() const;
-  // Says once that the template does not end the assistant's turns with a special token.
-  void note_open_turns(const std::string& place) const;
-
- private:
-  mutable std::once_flag once_, noted_;
-  mutable std::shared_ptr<const text::ChatTemplate> chat_;
-};
-
-struct RecordTokens : Tokens {
-  std::vector<std::size_t> seams = {};  // which of them hold characters of both a prompt and its completion
-  std::optional<DocLabel> label = {};
-  std::optional<DocTags> tags = {};  // then labels[i] counts its names
-  Role role = Role::none;
-  std::optional<std::uint32_t> characters = {};  // of an answer to choose from
-  std::vector<RecordTokens> companions = {};  // the other documents of the record: rejected, where this is chosen
-};
 
 // text: the tokenizer's special tokens, the text, eos; all learnt. prompt + completion: tokenised as one text, then
 // eos; tokens that hold a character of the completion and what follows them are learnt, by position; those that hold
@@ -57,13 +17,15 @@ struct RecordTokens : Tokens {
 // added when append_eos, the tokenizer has one and it is not the last already. A conversation: what the chat template
 // makes of it, nothing added; the assistant's turns are learnt. `loss` chooses otherwise. A text with a label, or two:
 // as the tokenizer puts them together, shortened where they are too long; no token is learnt. Texts to embed: each a
-// document of its own, the query first, behind its prompt, likewise shortened; none of it is learnt. A preference pair:
-// two documents, each the prompt with one of the answers, as prompt + completion. A judged answer: one such, as
+// document of its own, the query first, behind its prompt, likewise shortened; none of it is learnt. A question: its
+// windows, each a document (question_windows()). A source and its target: two documents (seq2seq.h). A preference
+// pair: two documents, each the prompt with one of the answers, as prompt + completion. A judged answer: one such, as
 // chosen if it is desirable, else as rejected. What is asked: the prompt as a model reads it that is to go on, and
 // behind it what answers are compared with, whose tokens alone have labels. Answers to choose from: documents as
 // prompt + completion without eos, the right one as chosen, the others as rejected; white space at the end of the
 // prompt belongs to the answers, and a space stands between where neither has any. No ids at all: the record is empty.
-// Throws Error(data) with the place.
+// Of a text or a conversation with pictures the token that stands for these comes as often as they have tokens; none of
+// it is learnt. Throws Error(data) with the place.
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path);
 
 // Puts a record's documents behind those of the store, as coming from this line.

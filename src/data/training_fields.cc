@@ -26,8 +26,9 @@ constexpr std::string_view kPair = "convert the records to prompt and completion
                                "preference measures on them",
                            kLabels = "give labels, with -100 for what is not learnt",
                            kAsCompletion =
-                               "learns it as the completion; objectives grpo and rloo compare answers with "
-                               "it",
+                               "learns it as the completion; objectives that answer prompts, as grpo, compare "
+                               "answers with it",
+                           kPictures = "objective: causal_lm reads it where the model reads pictures",
                            kByLoss = "chooses what is learnt, for all records";
 
 constexpr const char* kChoices[] = {"weight", "train", "training", "trainable", "loss", "loss_weight"};
@@ -94,8 +95,8 @@ const std::vector<TrainingField>& foreign_fields() {
       {"answer", kVerified, kAsCompletion},
       {"ground_truth", kVerified, kAsCompletion},
       {"reward_model", kVerified, kPair},
-      {"image", kMedia, "these models read text only"},
-      {"images", kMedia, "these models read text only"},
+      {"image", kMedia, kPictures},
+      {"images", kMedia, kPictures},
       {"video", kMedia, "these models read text only"},
       {"videos", kMedia, "these models read text only"},
       {"audio", kMedia, "these models read text only"},

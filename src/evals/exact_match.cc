@@ -43,7 +43,7 @@ class ExactMatch final : public Evaluation {
   };
   explicit ExactMatch(const Config&) {}
 
-  void check(const Model& model) const override { require_causal_lm(model, "evaluation exact_match"); }
+  void check(const Model& model) const override { require_language_model(model, "evaluation exact_match"); }
 
   void check_data(const DataReport& data) const override {
     if (data.without_prompt == 0) return;

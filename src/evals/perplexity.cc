@@ -24,7 +24,8 @@ class Perplexity final : public Evaluation {
   };
   explicit Perplexity(const Config&) {}
 
-  void check(const Model& model) const override { require_causal_lm(model, "evaluation perplexity"); }
+  bool reads_pictures() const override { return true; }
+  void check(const Model& model) const override { require_language_model(model, "evaluation perplexity"); }
 
   Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const CausalLm& lm = *model.causal_lm();

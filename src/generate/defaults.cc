@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "config/texts_half.h"
 #include "hone/config_read.h"
@@ -19,7 +20,10 @@ constexpr config::Range kAboveNothing{.low = 1e-6, .high = 1e6};
 struct HfGeneration {
   std::optional<bool> do_sample;
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
-  std::optional<std::int64_t> top_k, max_new_tokens, max_length;
+  std::optional<std::int64_t> top_k, max_new_tokens, max_length, forced_bos_token_id, forced_eos_token_id;
+  std::optional<std::int64_t> min_length, min_new_tokens, no_repeat_ngram_size, num_beams;
+  std::optional<double> length_penalty;
+  std::optional<EarlyStopping> early_stopping;
   std::vector<std::string> stop_strings;
   static constexpr auto fields() {
     using C = HfGeneration;
@@ -31,23 +35,28 @@ struct HfGeneration {
                       field("top_k", &C::top_k, "Number of candidates.", at_least(0)),
                       field("max_new_tokens", &C::max_new_tokens, "Tokens at most.", at_least(1)),
                       field("max_length", &C::max_length, "The same with the prompt's.", at_least(1)),
+                      field("min_length", &C::min_length, "Tokens at least, with the prompt's.", at_least(0)),
+                      field("min_new_tokens", &C::min_new_tokens, "Tokens at least.", at_least(0)),
+                      field("no_repeat_ngram_size", &C::no_repeat_ngram_size, "Tokens in a row that come once.",
+                            at_least(0)),
+                      field("num_beams", &C::num_beams, "Answers side by side.", {.low = 1, .high = 1024}),
+                      field("length_penalty", &C::length_penalty, "Power of lengths that divide beams' scores."),
+                      field("early_stopping", &C::early_stopping, "When beams end."),
+                      field("forced_bos_token_id", &C::forced_bos_token_id, "First token of an answer.", at_least(0)),
+                      field("forced_eos_token_id", &C::forced_eos_token_id, "Last one of the longest.", at_least(0)),
                       field("stop_strings", &C::stop_strings, "Texts that end the text.")};
   }
 };
 
 // Keys that would change the text, with the value at which they do nothing; null and what is empty do nothing either.
 constexpr std::array kNeutral = std::to_array<std::pair<std::string_view, std::string_view>>(
-    {{"num_beams", "1"},          {"num_beam_groups", "1"},     {"num_return_sequences", "1"},
-     {"penalty_alpha", ""},       {"diversity_penalty", "0.0"}, {"length_penalty", "1.0"},
-     {"no_repeat_ngram_size", "0"}, {"encoder_no_repeat_ngram_size", "0"}, {"encoder_repetition_penalty", "1.0"},
-     {"bad_words_ids", ""},       {"typical_p", "1.0"},         {"epsilon_cutoff", "0.0"},
-     {"eta_cutoff", "0.0"},       {"top_h", ""},                {"guidance_scale", ""},
-     {"suppress_tokens", ""},     {"begin_suppress_tokens", ""}, {"forced_bos_token_id", ""},
-     {"forced_eos_token_id", ""}, {"sequence_bias", ""},        {"min_length", "0"},
-     {"min_new_tokens", "0"},     {"early_stopping", "false"},  {"renormalize_logits", "false"},
-     {"exponential_decay_length_penalty", ""}, {"watermarking_config", ""}, {"constraints", ""},
-     {"dola_layers", ""},         {"prompt_lookup_num_tokens", ""}, {"token_healing", "false"},
-     {"max_time", ""},            {"force_words_ids", ""}});
+    {{"num_beam_groups", "1"},    {"num_return_sequences", "1"}, {"encoder_repetition_penalty", "1.0"},
+     {"penalty_alpha", ""},       {"diversity_penalty", "0.0"}, {"encoder_no_repeat_ngram_size", "0"},
+     {"typical_p", "1.0"},        {"epsilon_cutoff", "0.0"},    {"eta_cutoff", "0.0"},
+     {"top_h", ""},               {"guidance_scale", ""},       {"begin_suppress_tokens", ""}, {"sequence_bias", ""},
+     {"renormalize_logits", "false"}, {"exponential_decay_length_penalty", ""}, {"watermarking_config", ""},
+     {"constraints", ""},         {"dola_layers", ""},          {"prompt_lookup_num_tokens", ""},
+     {"token_healing", "false"},  {"max_time", ""},             {"force_words_ids", ""}});
 
 // Keys that change nothing here, with what they may be; each may be null.
 enum class Is { anything, flag, text };
@@ -82,14 +91,24 @@ void check(Is wanted, const config::Node& value, const std::string& key, Problem
   if (wanted == Is::text) check_type<std::string>(value, {problems, key});
 }
 
-bool neutral(std::string_view key, const config::Node& value, Problems& problems) {
+// What a file says that answers are made without: its model can be used all the same, so nobody needs to edit it.
+struct PassedOver {
+  std::vector<std::string> unsupported, unknown;
+  void tell(const std::string& path) const {
+    if (!unsupported.empty())
+      log::warning("{}: answers are made without what hone does not support: {}", path, list_names(unsupported));
+    if (!unknown.empty()) log::warning("{}: unknown keys are passed over: {}", path, join(unknown, ", "));
+  }
+};
+
+bool neutral(std::string_view key, const config::Node& value, PassedOver& passed, Problems& problems) {
   for (const auto& [name, nothing] : kNeutral) {
     if (name != key) continue;
     const auto number = parse_double(nothing);
     const bool scalar = value.kind() == config::Node::Kind::scalar;
     const bool same = value.is_null() || (!scalar && value.entries().empty() && value.items().empty()) ||
                       (scalar && (number ? parse_double(value.text()) == number : value.text() == nothing));
-    if (!same) problems.add(std::string(key), "is not supported; remove it to generate without", "", value.mark());
+    if (!same) passed.unsupported.emplace_back(key);
     return true;
   }
   for (const auto& [name, wanted] : kWithoutEffect) {
@@ -98,6 +117,37 @@ bool neutral(std::string_view key, const config::Node& value, Problems& problems
     return true;
   }
   return is_id(key);  // generation_defaults() reads them
+}
+
+// suppress_tokens, and bad_words_ids as far as these are single tokens.
+bool take_suppressed(const std::string& key, const config::Node& value, std::int64_t vocab_size,
+                     std::vector<std::int32_t>& suppressed, PassedOver& passed, Problems& problems) {
+  const bool words = key == "bad_words_ids";
+  if (!words && key != "suppress_tokens") return false;
+  if (value.is_null()) return true;
+  bool several = false;
+  for (const config::Node& one : value.items()) {
+    const std::vector<config::Node> word = words ? one.items() : std::vector{one};
+    const auto id = word.size() == 1 ? parse_int(word[0].text()) : std::nullopt;
+    if (id && *id >= 0 && *id < vocab_size)
+      suppressed.push_back(static_cast<std::int32_t>(*id));
+    else if (word.size() > 1)
+      several = true;
+    else
+      problems.add(key, words ? "expected lists of tokens of the model" : "expected tokens of the model", "",
+                   value.mark());
+  }
+  if (several) passed.unsupported.push_back(key + " of several tokens");
+  return true;
+}
+
+// The rest is what hone has, or nothing of its own: a name that a model's maker had a use for.
+bool is_unknown(const std::string& key, PassedOver& passed) {
+  const std::vector<std::string> known = config::Values<HfGeneration>::names();
+  if (std::find(known.begin(), known.end(), key) != known.end()) return false;
+  const std::string near = nearest(key, known);
+  passed.unknown.push_back(hone::quoted(key) + (near.empty() ? "" : " (did you mean " + near + "?)"));
+  return true;
 }
 
 GenerateConfig to_config(const HfGeneration& hf) {
@@ -113,6 +163,11 @@ GenerateConfig to_config(const HfGeneration& hf) {
   else if (hf.max_length)
     config.max_length = config.max_new_tokens = *hf.max_length;  // as transformers: of the two, max_new_tokens counts
   config.stop = hf.stop_strings;
+  config.min_length = hf.min_length.value_or(0), config.min_new_tokens = hf.min_new_tokens.value_or(0);
+  config.no_repeat_ngram_size = hf.no_repeat_ngram_size.value_or(0), config.num_beams = hf.num_beams.value_or(1);
+  config.length_penalty = hf.length_penalty.value_or(1);
+  config.early_stopping = hf.early_stopping.value_or(EarlyStopping::no);
+  config.forced_bos_token_id = hf.forced_bos_token_id, config.forced_eos_token_id = hf.forced_eos_token_id;
   return config;
 }
 
@@ -124,6 +179,15 @@ GenerateConfig of_model_config(const std::string& path, std::int64_t vocab_size)
   const config::Node file = config::texts_half(config::read_file(path));
   if (const config::Node* ends = file.find("eos_token_id"))
     config.eos_token_id = nn::read_token_ids(*ends, "eos_token_id", vocab_size, problems);
+  const config::Node* reads_sources = file.find("is_encoder_decoder");
+  const auto forced = [&](const char* key) -> std::optional<std::int64_t> {
+    const config::Node* id = reads_sources && reads_sources->text() == "true" ? file.find(key) : nullptr;
+    if (!id) return std::nullopt;
+    const std::vector<std::int32_t> ids = nn::read_token_ids(*id, key, vocab_size, problems);
+    return ids.empty() ? std::nullopt : std::optional<std::int64_t>(ids[0]);
+  };
+  config.forced_bos_token_id = forced("forced_bos_token_id");
+  config.forced_eos_token_id = forced("forced_eos_token_id");
   problems.raise(path);
   return config;
 }
@@ -136,8 +200,12 @@ GenerateConfig generation_defaults(const std::string& model_folder, std::int64_t
   Problems problems;
   const config::Node file = config::read_file(path);
   config::Node known = config::Node::map();
+  std::vector<std::int32_t> suppressed;
+  PassedOver passed;
   for (const auto& [key, value] : file.entries())
-    if (!neutral(key, value, problems)) known.entries().emplace_back(key, value);
+    if (!take_suppressed(key, value, vocab_size, suppressed, passed, problems) &&
+        !neutral(key, value, passed, problems) && !is_unknown(key, passed))
+      known.entries().emplace_back(key, value);
   HfGeneration hf;
   config::read(known, hf, problems);
   std::vector<std::int32_t> ends;
@@ -147,8 +215,10 @@ GenerateConfig generation_defaults(const std::string& model_folder, std::int64_t
     if (key == "eos_token_id") ends = ids;
   }
   problems.raise(path);
+  passed.tell(path);
   GenerateConfig config = to_config(hf);
   config.eos_token_id = ends;
+  config.suppress_tokens = suppressed;
   return config;
 }
 

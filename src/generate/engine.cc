@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "generate/answer.h"
+#include "generate/restraints.h"
 #include "generate/rows.h"
 #include "generate/sampling.h"
 #include "hone/layers.h"
@@ -27,21 +28,31 @@ namespace hone::generate {
 
 // One prompt's answer in the making.
 struct Engine::Line {
-  Line(const Asked& asked, std::int64_t vocab_size)
+  // before: the tokens that the model itself goes on from.
+  Line(const Asked& asked, std::span<const std::int32_t> before, std::vector<std::int32_t> ends,
+       std::int64_t vocab_size)
       : number(asked.number),
+        prompt(asked.prompt.begin(), asked.prompt.end()),
         config(asked.config),
         most(asked.most),
         log_probs(asked.log_probs),
-        length(std::ssize(asked.prompt)),
+        has_pictures(!asked.pictures.empty()),
+        text(before.begin(), before.end()),
+        ends(std::move(ends)),
         sampler(*config, vocab_size),
         random(asked.random) {
-    for (const std::int32_t id : asked.prompt) sampler.seen(id);
+    for (const std::int32_t id : before) sampler.seen(id);
   }
-  bool greedy() const { return config->temperature == 0 && config->repetition_penalty == 1 && log_probs < 0; }
+  bool greedy() const {
+    return config->temperature == 0 && config->repetition_penalty == 1 && log_probs < 0 && !restrains(*config);
+  }
 
   std::size_t number;
+  std::vector<std::int32_t> prompt;
   std::shared_ptr<const GenerateConfig> config;
-  std::int64_t most, log_probs, length;  // tokens of the answer; as asked; tokens of prompt and answer
+  std::int64_t most, log_probs;  // tokens of the answer; as asked
+  bool has_pictures;
+  std::vector<std::int32_t> text, ends;  // what the model goes on from; tokens that end the answer
   std::optional<Answer> answer;          // there once the prompt is on its way: it decodes all of it
   Sampler sampler;
   Random random;
@@ -53,8 +64,13 @@ namespace {
 
 // Logits [rows, V] of each row's last token, on the model's device.
 Tensor next_logits(const CausalLm& model, const std::string& adapter,
-                   const std::vector<std::span<const std::int32_t>>& rows, nn::KvCache& cache) {
-  const Batch batch = rows_of_ids(rows).to(model.device());
+                   const std::vector<std::span<const std::int32_t>>& rows, nn::KvCache& cache,
+                   const RowPictures& pictures) {
+  // A model that reads sources does so with the first token of its answers.
+  const Seq2SeqLm* reader = cache.length(0) == 0 ? model.seq2seq_lm() : nullptr;
+  const Batch batch = (reader ? sources_with_starts(rows, reader->decoder_start())
+                               : rows_of_ids(rows, pictures))
+                          .to(model.device());
   Pass pass(batch);
   pass.cache = &cache, pass.adapter = adapter;
   const Tensor hidden_BTD = model.forward(batch, pass).hidden_BTD;
@@ -62,7 +78,7 @@ Tensor next_logits(const CausalLm& model, const std::string& adapter,
   if (batch.length() > 1) {
     std::vector<std::int64_t> last;
     for (std::size_t r = 0; r < rows.size(); ++r)
-      last.push_back(static_cast<std::int64_t>(r) * batch.length() + static_cast<std::int64_t>(rows[r].size()) - 1);
+      last.push_back(static_cast<std::int64_t>(r) * batch.length() + std::ssize(rows[r]) - (reader ? 0 : 1));
     hidden_RD = hidden_RD.index_select(0, devices::sent(at::tensor(last, at::kLong), hidden_RD.device()));
   }
   return model.head().logits(hidden_RD, pass);
@@ -79,10 +95,23 @@ void choose(const Lines& lines, std::span<float> logits, std::vector<std::int32_
       const std::span<float> own = logits.subspan(r * vocab, vocab);
       std::vector<float> given;  // choosing changes them
       if (line.log_probs >= 0) given.assign(own.begin(), own.end());
+      restrain(own, *line.config, line.text, std::ssize(line.result.ids), line.ends);
       ids[r] = line.sampler.choose(own, line.random.uniform(line.result.ids.size()));
       if (line.log_probs >= 0 && ids[r] >= 0) line.newest = log_probs_of(given, ids[r], line.log_probs);
     }
   });
+}
+
+// Where the configuration says what an answer begins with, or ends with where it is as long as it may be.
+template <class Lines>
+void force(const Lines& lines, std::vector<std::int32_t>& ids) {
+  for (std::size_t r = 0; r < lines.size(); ++r) {
+    const GenerateConfig& config = *lines[r]->config;
+    const std::int64_t made = std::ssize(lines[r]->result.ids);
+    if (made == 0 && config.forced_bos_token_id) ids[r] = static_cast<std::int32_t>(*config.forced_bos_token_id);
+    if (made + 1 == lines[r]->most && config.forced_eos_token_id)
+      ids[r] = static_cast<std::int32_t>(*config.forced_eos_token_id);
+  }
 }
 
 template <class Lines>
@@ -95,7 +124,7 @@ template <class Lines>
 std::int64_t highest_needed(const Lines& lines) {
   std::int64_t most = 0;
   for (const auto& line : lines) {
-    const std::int64_t own = line->log_probs >= 0 ? 0 : line->sampler.highest_needed();
+    const std::int64_t own = line->log_probs >= 0 || restrains(*line->config) ? 0 : line->sampler.highest_needed();
     if (own == 0) return 0;
     most = std::max(most, own);
   }
@@ -147,12 +176,14 @@ TokenLogProbs log_probs_of(std::span<const float> logits, std::int32_t id, std::
   return made;
 }
 
-std::int64_t most_tokens(const GenerateConfig& config, std::int64_t prompt) {
+std::int64_t most_tokens(const Model& model, const GenerateConfig& config, std::int64_t prompt) {
+  if (model.seq2seq_lm()) prompt = 1;
   return config.max_length ? std::min(config.max_new_tokens, *config.max_length - prompt) : config.max_new_tokens;
 }
 
 std::int64_t answer_limit(const Model& model, const GenerateConfig& config, std::int64_t prompt) {
-  const std::int64_t most = most_tokens(config, prompt);
+  const std::int64_t most = most_tokens(model, config, prompt);
+  if (model.seq2seq_lm()) prompt = 1;
   return model.positions_are_learned() ? std::min(most, model.max_positions() - prompt + 1) : most;
 }
 
@@ -165,7 +196,7 @@ void check_prompt(const Model& model, const GenerateConfig& config, std::span<co
     throw Error(ErrorKind::data,
                 fmt::format("{}: {} tokens; expected at most {}, the positions that this model has learned", where,
                             prompt.size(), model.max_positions()));
-  if (config.max_length && std::ssize(prompt) >= *config.max_length)
+  if (config.max_length && !model.seq2seq_lm() && std::ssize(prompt) >= *config.max_length)
     throw Error(ErrorKind::data,
                 fmt::format("{}: {} tokens; expected fewer than max_length {}, which counts prompt and "
                             "answer together",
@@ -183,16 +214,26 @@ void check_ends(const Model& model, const Tokenizer& tokenizer, const GenerateCo
     if (id < 0 || id >= model.vocab_size())
       throw Error(ErrorKind::config,
                   fmt::format("eos_token_id: got {}, expected 0 to {}, the model's ids", id, model.vocab_size() - 1));
+  const auto check_forced = [&](const char* key, std::optional<std::int64_t> id) {
+    if (!id) return;
+    if (!model.seq2seq_lm())
+      throw Error(ErrorKind::config, fmt::format("{}: is of models with an encoder; expected none", key));
+    if (*id >= model.vocab_size())
+      throw Error(ErrorKind::config,
+                  fmt::format("{}: got {}, expected 0 to {}, the model's ids", key, *id, model.vocab_size() - 1));
+  };
+  check_forced("forced_bos_token_id", config.forced_bos_token_id);
+  check_forced("forced_eos_token_id", config.forced_eos_token_id);
 }
 
 Engine::Engine(const CausalLm& model, const Tokenizer& tokenizer, std::string adapter, std::int64_t rows)
     : model_(model), tokenizer_(tokenizer), adapter_(std::move(adapter)), most_rows_(rows) {}
 Engine::~Engine() = default;
 
-bool Engine::ends(std::int32_t id, const GenerateConfig& config) const {
-  if (config.ignore_eos) return false;
-  if (config.eos_token_id.empty()) return tokenizer_.eos_id == id;
-  return std::find(config.eos_token_id.begin(), config.eos_token_id.end(), id) != config.eos_token_id.end();
+std::vector<std::int32_t> Engine::ends_of(const GenerateConfig& config) const {
+  if (config.ignore_eos) return {};
+  if (!config.eos_token_id.empty() || !tokenizer_.eos_id) return config.eos_token_id;
+  return {*tokenizer_.eos_id};
 }
 
 void Engine::check_finite() const {
@@ -200,12 +241,6 @@ void Engine::check_finite() const {
     if (ids_[r] < 0)
       throw nn::not_finite(model_, fmt::format("logits of prompt {} after {} new tokens", lines_[r]->number + 1,
                                                lines_[r]->result.ids.size()));
-}
-
-std::int64_t Engine::longest() const {
-  std::int64_t most = 0;
-  for (const auto& line : lines_) most = std::max(most, line->length);
-  return most;
 }
 
 // Where only the likeliest is wanted, a device finds it, and the host reads nothing else.
@@ -217,55 +252,128 @@ void Engine::choose_first(const Lines& lines, const Tensor& logits_RV, std::vect
   ids.assign(found.begin(), found.end());
 }
 
-// While a device makes the pass, the host reads how the answers' texts go on.
-std::unique_ptr<nn::KvCache> Engine::begin(const std::vector<Asked>& asked, const Lines& lines,
-                                           std::vector<std::int32_t>& ids) {
-  std::vector<std::span<const std::int32_t>> input;
-  std::vector<std::int64_t> rows;  // of `input`, for each line
-  for (const Asked& one : asked) {
-    if (input.empty() || !std::ranges::equal(input.back(), one.prompt)) input.emplace_back(one.prompt);
-    rows.push_back(std::ssize(input) - 1);
-  }
-  auto cache = std::make_unique<nn::KvCache>(model_.cache_spec(), std::ssize(input));
-  Tensor logits_RV = next_logits(model_, adapter_, input, *cache);
-  if (input.size() < lines.size()) {
-    cache->keep(rows);
-    logits_RV = logits_RV.index_select(0, devices::sent(at::tensor(rows, at::kLong), logits_RV.device()));
-  }
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::span<const std::int32_t> prompt = asked[i].prompt;
-    lines[i]->answer.emplace(tokenizer_, std::vector<std::int32_t>(prompt.begin(), prompt.end()),
-                             lines[i]->config->stop);
-  }
-  choose_first(lines, logits_RV, ids);
-  for (const auto& row : input) stats_.prompt_tokens += std::ssize(row);
-  return cache;
+Tensor Engine::mixed_logits(const std::vector<std::span<const std::int32_t>>& rows, Caches& caches,
+                            const RowPictures& pictures) const {
+  const Tensor own_RV = next_logits(model_, adapter_, rows, *caches.own, pictures);
+  if (!other_) return own_RV;
+  const Tensor other_RV = next_logits(other_->model, other_->adapter, rows, *caches.other, pictures);
+  return own_RV.to(at::kFloat) * (1 - other_->share) + other_RV.to(at::kFloat) * other_->share;
 }
 
-void Engine::add(const std::vector<Asked>& asked) {
-  if (asked.empty()) return;
+// What the answer goes on from.
+std::vector<std::int32_t> Engine::before(const Asked& asked) const {
+  if (const Seq2SeqLm* reader = model_.seq2seq_lm()) return {reader->decoder_start()};
+  return {asked.prompt.begin(), asked.prompt.end()};
+}
+
+Engine::Begun Engine::read_all(const std::vector<std::span<const std::int32_t>>& prompts,
+                               const RowPictures& pictures) {
+  Begun made;
+  made.caches.own = std::make_unique<nn::KvCache>(model_.cache_spec(), std::ssize(prompts));
+  if (other_) made.caches.other = std::make_unique<nn::KvCache>(other_->model.cache_spec(), std::ssize(prompts));
+  made.logits_RV = mixed_logits(prompts, made.caches, pictures);
+  made.kept.assign(prompts.size(), 0);
+  for (std::size_t i = 0; i < prompts.size(); ++i) made.rows.push_back(static_cast<std::int64_t>(i));
+  return made;
+}
+
+// Each anew, as the same tokens may stand for other pictures.
+Engine::Begun Engine::read_with_pictures(const std::vector<Asked>& asked) {
+  std::vector<std::span<const std::int32_t>> prompts;
+  RowPictures pictures;
+  for (const Asked& one : asked) prompts.push_back(one.prompt), pictures.push_back(one.pictures);
+  return read_all(prompts, pictures);
+}
+
+// Those that begin with what was kept in a pass of their own, behind the others.
+Engine::Begun Engine::read(const std::vector<std::span<const std::int32_t>>& prompts) {
+  std::vector<std::span<const std::int32_t>> fresh, rest;
+  std::vector<std::int64_t> kept;
+  Caches begun;
+  for (const auto& prompt : prompts) {
+    std::unique_ptr<nn::KvCache> beginning = kept_ ? kept_->beginning_of(prompt) : nullptr;
+    kept.push_back(beginning ? beginning->length(0) : 0);
+    (beginning ? rest : fresh).push_back(prompt.subspan(static_cast<std::size_t>(kept.back())));
+    if (beginning && begun.own)
+      begun.own->add_rows(std::move(*beginning));
+    else if (beginning)
+      begun.own = std::move(beginning);
+  }
+  if (rest.empty()) return read_all(prompts);
+  Begun made;
+  const Tensor of_rest_RV = mixed_logits(rest, begun);
+  if (fresh.empty()) {
+    made.logits_RV = of_rest_RV, made.caches = std::move(begun);
+  } else {
+    made = read_all(fresh);
+    made.logits_RV = at::cat({made.logits_RV, of_rest_RV});
+    made.caches.own->add_rows(std::move(*begun.own));
+  }
+  std::int64_t first = 0, second = std::ssize(fresh);
+  made.rows.clear();
+  for (const std::int64_t count : kept) made.rows.push_back(count > 0 ? second++ : first++);
+  made.kept = std::move(kept);
+  return made;
+}
+
+// While a device makes the pass, the host reads how the answers' texts go on.
+Engine::Begun Engine::begin(const std::vector<Asked>& asked, const Lines& lines, std::vector<std::int32_t>& ids) {
+  std::vector<std::span<const std::int32_t>> input;
+  std::vector<std::size_t> places;  // in `input`, for each line
+  const bool pictures = std::ranges::any_of(asked, [](const Asked& one) { return !one.pictures.empty(); });
+  for (const Asked& one : asked) {
+    if (pictures || input.empty() || !std::ranges::equal(input.back(), one.prompt)) input.emplace_back(one.prompt);
+    places.push_back(input.size() - 1);
+  }
+  Begun made = pictures ? read_with_pictures(asked) : read(input);
+  for (std::size_t i = 0; i < input.size(); ++i) stats_.prompt_tokens += std::ssize(input[i]) - made.kept[i];
+  std::vector<std::int64_t> rows, kept;
+  for (const std::size_t place : places) rows.push_back(made.rows[place]), kept.push_back(made.kept[place]);
+  if (input.size() < lines.size() || !std::ranges::is_sorted(rows)) {
+    made.caches.own->keep(rows);
+    if (made.caches.other) made.caches.other->keep(rows);
+    made.logits_RV =
+        made.logits_RV.index_select(0, devices::sent(at::tensor(rows, at::kLong), made.logits_RV.device()));
+  }
+  made.kept = std::move(kept);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    // An answer to a source is a text of its own.
+    const std::vector<std::int32_t> prompt = model_.seq2seq_lm() ? std::vector<std::int32_t>() : before(asked[i]);
+    lines[i]->answer.emplace(tokenizer_, prompt, lines[i]->config->stop);
+  }
+  choose_first(lines, made.logits_RV, ids);
+  force(lines, ids);
+  return made;
+}
+
+std::vector<std::int64_t> Engine::add(const std::vector<Asked>& asked) {
+  if (asked.empty()) return {};
   HONE_ASSERT(rows() + std::ssize(asked) <= most_rows_);
   const Stopwatch watch;
   Lines lines;
-  for (const Asked& one : asked) lines.push_back(std::make_unique<Line>(one, model_.vocab_size()));
+  for (const Asked& one : asked)
+    lines.push_back(std::make_unique<Line>(one, before(one), ends_of(*one.config), model_.vocab_size()));
   std::vector<std::int32_t> ids;
-  std::unique_ptr<nn::KvCache> cache = begin(asked, lines, ids);
+  Begun begun = begin(asked, lines, ids);
+  Caches& caches = begun.caches;
   if (lines_.empty()) {
     // What the short way knows of a cache is of one that is there no longer.
-    decoder_ = nn::maybe_make_decoder(model_, most_rows_, adapter_);
-    cache_ = std::move(cache);
+    decoder_ = other_ ? nullptr : nn::maybe_make_decoder(model_, most_rows_, adapter_);
+    caches_ = std::move(caches);
   } else {
-    cache_->add_rows(std::move(*cache));
+    caches_.own->add_rows(std::move(*caches.own));
+    if (caches_.other) caches_.other->add_rows(std::move(*caches.other));
   }
   for (auto& line : lines) lines_.push_back(std::move(line));
   ids_.insert(ids_.end(), ids.begin(), ids.end());
   stats_.prompt_seconds += watch.seconds();
+  return begun.kept;
 }
 
 // From each line's last token to its next one.
 void Engine::go_on() {
   stats_.decoded_tokens += std::ssize(ids_);
-  if (decoder_ && decoder_->step(ids_, *cache_)) {
+  if (decoder_ && decoder_->step(ids_, *caches_.own)) {
     if (all_greedy(lines_))
       ids_.assign(decoder_->likeliest().begin(), decoder_->likeliest().end());
     else if (!choose_among_highest(lines_, *decoder_, ids_))
@@ -274,17 +382,18 @@ void Engine::go_on() {
   }
   std::vector<std::span<const std::int32_t>> input;
   for (const std::int32_t& id : ids_) input.emplace_back(&id, 1);
-  const Tensor logits_RV = next_logits(model_, adapter_, input, *cache_);
+  const Tensor logits_RV = mixed_logits(input, caches_);
   choose_first(lines_, logits_RV, ids_);
+  force(lines_, ids_);
 }
 
 // Adds the line's next token; true: the line is finished.
 bool Engine::take(Line& line, std::int32_t id, const Told& told) {
   Generated& result = line.result;
   result.ids.push_back(id);
-  ++line.length;
   line.sampler.seen(id);
-  const bool eos = ends(id, *line.config);
+  line.text.push_back(id);
+  const bool eos = std::find(line.ends.begin(), line.ends.end(), id) != line.ends.end();
   std::string text = eos ? "" : line.answer->push(id);
   const bool done = eos || line.answer->stopped() || std::ssize(result.ids) >= line.most;
   if (done) text += line.answer->finish();
@@ -301,6 +410,7 @@ void Engine::step(const Told& told, const Finished& finished) {
   for (std::size_t r = 0; r < lines_.size(); ++r) {
     if (!lines_[r] || !take(*lines_[r], ids_[r], told)) continue;
     finished(lines_[r]->number, lines_[r]->result);
+    keep_text(r);
     lines_[r].reset();
   }
   drop_finished();
@@ -309,9 +419,20 @@ void Engine::step(const Told& told, const Finished& finished) {
 }
 
 void Engine::leave(std::size_t number) {
-  for (auto& line : lines_)
-    if (line->number == number) line.reset();
+  for (std::size_t r = 0; r < lines_.size(); ++r)
+    if (lines_[r]->number == number) keep_text(r), lines_[r].reset();
   drop_finished();
+}
+
+// What was read of prompt and answer.
+void Engine::keep_text(std::size_t row) {
+  if (!kept_ || lines_[row]->has_pictures) return;
+  const Line& line = *lines_[row];
+  std::vector<std::int32_t> ids = line.prompt;
+  ids.insert(ids.end(), line.result.ids.begin(), line.result.ids.end());
+  const auto at = static_cast<std::int64_t>(row);
+  ids.resize(static_cast<std::size_t>(std::min(std::ssize(ids), caches_.own->length(at))));
+  kept_->keep(ids, *caches_.own, at);
 }
 
 // Lines that are there no longer leave the batch; the last ones take their places.
@@ -321,11 +442,12 @@ void Engine::drop_finished() {
       ++r;
       continue;
     }
-    cache_->drop(static_cast<std::int64_t>(r));
+    caches_.own->drop(static_cast<std::int64_t>(r));
+    if (caches_.other) caches_.other->drop(static_cast<std::int64_t>(r));
     lines_[r] = std::move(lines_.back()), ids_[r] = ids_.back();
     lines_.pop_back(), ids_.pop_back();
   }
-  if (lines_.empty()) cache_.reset();
+  if (lines_.empty()) caches_ = {};
 }
 
 }  // namespace hone::generate

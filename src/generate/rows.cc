@@ -5,10 +5,11 @@
 #include <algorithm>
 
 #include "tensor/host.h"
+#include "tensor/pictures.h"
 
 namespace hone::generate {
 
-Batch rows_of_ids(const std::vector<std::span<const std::int32_t>>& rows) {
+Batch rows_of_ids(const std::vector<std::span<const std::int32_t>>& rows, const RowPictures& pictures) {
   std::size_t longest = 0;
   for (const auto& row : rows) longest = std::max(longest, row.size());
   Batch batch;
@@ -22,7 +23,35 @@ Batch rows_of_ids(const std::vector<std::span<const std::int32_t>>& rows) {
     batch.docs.push_back(doc);
     batch.tokens += doc.end;
   }
+  HostPictures all;
+  for (std::size_t r = 0; r < pictures.size(); ++r)
+    add_pictures(all, {pictures[r].begin(), pictures[r].end()}, static_cast<std::int64_t>(r), /*begin=*/0);
+  batch.pictures = to_pictures(all);
   return batch;
+}
+
+Batch sources_with_starts(const std::vector<std::span<const std::int32_t>>& rows, std::int32_t start) {
+  std::vector<std::vector<std::int32_t>> wider;
+  for (const auto& row : rows) {
+    wider.emplace_back(row.begin(), row.end());
+    wider.back().push_back(start);
+  }
+  Batch batch = rows_of_ids({wider.begin(), wider.end()});
+  std::vector<Doc> docs;
+  for (Doc doc : batch.docs) {
+    doc.group = doc.row, doc.role = Role::source, --doc.end;
+    docs.push_back(doc);
+    doc.begin = doc.end++, doc.role = Role::target;
+    docs.push_back(doc);
+  }
+  batch.docs = std::move(docs);
+  return batch;
+}
+
+std::vector<std::int32_t> source_ids(const Tokenizer& tokenizer, const std::string& text) {
+  std::vector<std::int32_t> ids = tokenizer.encode(text, /*special=*/true).ids;
+  if (tokenizer.eos_id && (ids.empty() || ids.back() != *tokenizer.eos_id)) ids.push_back(*tokenizer.eos_id);
+  return ids;
 }
 
 }  // namespace hone::generate

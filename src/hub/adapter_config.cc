@@ -87,6 +87,21 @@ std::vector<std::string> names(const json& config, const char* key, const std::s
   return all;
 }
 
+// Of the table of embeddings: a list, or one under the table's name.
+std::vector<std::string> token_numbers(const json& config, const std::string& file) {
+  constexpr const char* kKey = "trainable_token_indices";
+  json listed = config.value(kKey, json());
+  if (listed.is_object() && listed.size() == 1) listed = listed.begin().value();
+  if (says_nothing(listed)) return {};
+  const bool fits = listed.is_array() && std::all_of(listed.begin(), listed.end(), [](const json& one) {
+    return one.is_number_integer();
+  });
+  if (!fits) refuse(file, kKey, config.at(kKey), "numbers of tokens, for one table");
+  std::vector<std::string> all;
+  for (const json& one : listed) all.push_back(std::to_string(one.get<std::int64_t>()));
+  return all;
+}
+
 // true: PEFT's own start; another matters only where training begins.
 std::string start_of(const json& config) {
   const auto found = config.find("init_lora_weights");
@@ -146,6 +161,7 @@ AdapterConfig read_adapter_config(const std::filesystem::path& folder) {
   lora.rank_pattern = by_name<std::int64_t>(read.ranks);
   lora.alpha_pattern = by_name<double>(read.alphas);
   lora.modules_to_save = names(config, "modules_to_save", file);
+  lora.trainable_token_indices = token_numbers(config, file);
   if (lora.rank < 1) refuse(file, "r", lora.rank, "at least 1");
   check_expressions_of(config, "rank_pattern", file), check_expressions_of(config, "alpha_pattern", file);
   read.selection = AdapterSelection(config, file);
@@ -158,7 +174,8 @@ AdapterConfig read_adapter_config(const std::filesystem::path& folder) {
                                             "lora_alpha",      "lora_dropout",
                                             "use_rslora",      "use_dora",
                                             "rank_pattern",    "alpha_pattern",
-                                            "modules_to_save", "init_lora_weights"};
+                                            "modules_to_save", "init_lora_weights",
+                                            "trainable_token_indices"};
   for (const auto& [key, value] : config.items()) {
     const bool harmless = std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end();
     if (known.contains(key) || harmless || says_nothing(value)) continue;
@@ -177,6 +194,7 @@ std::string adapter_config_json(const AdapterConfig& config, const AdapterModule
   made["base_model_name_or_path"] =
       config.base.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(config.base);
   made["bias"] = "none";
+  if (modules.tied_tokens) made["ensure_weight_tying"] = true;
   made["fan_in_fan_out"] = modules.in_out;
   made["inference_mode"] = true;
   made["init_lora_weights"] = true;  // the weights are all there
@@ -194,6 +212,7 @@ std::string adapter_config_json(const AdapterConfig& config, const AdapterModule
   made["target_parameters"] = modules.parameters.empty() ? nlohmann::ordered_json()
                                                          : nlohmann::ordered_json(without_repeats(modules.parameters));
   made["task_type"] = modules.task.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(modules.task);
+  if (!modules.tokens.empty()) made["trainable_token_indices"] = modules.tokens;
   made["use_dora"] = lora.dora;
   made["use_rslora"] = lora.rslora;
   return made.dump(2) + "\n";

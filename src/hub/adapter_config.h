@@ -1,6 +1,7 @@
 // PEFT's adapter_config.json.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -33,6 +34,8 @@ struct AdapterModules {
       parameters;  // parameters: stacked weights of experts, "mlp.experts.down_proj"
   bool in_out = false;
   std::string task;  // "CAUSAL_LM"
+  std::vector<std::int64_t> tokens = {};  // whose rows of the table of embeddings it has
+  bool tied_tokens = false;               // and the head makes its outputs with them
 };
 std::string adapter_config_json(const AdapterConfig& config, const AdapterModules& modules);
 

@@ -14,6 +14,7 @@
 #include "hub/expert_stacks.h"
 #include "nn/lora.h"
 #include "nn/lora_targets.h"
+#include "nn/trained_rows.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 
@@ -52,6 +53,13 @@ void add_plain(nn::Lora& lora, const std::string& module, std::vector<AdapterTen
   });
 }
 
+void add_rows(Adapter& rows, const std::string& module, std::vector<AdapterTensor>& all) {
+  rows.each_weight([&](const std::string& own, Weight& weight) {
+    all.push_back({kPeftPrefix + module + "." + own, weight.shape(),
+                   [&weight](const ValueOf& value_of) { return value_of(weight); }});
+  });
+}
+
 std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
 // Ends of names that mean these modules and no other that could have an adapter; whole names where there is none such.
@@ -60,13 +68,17 @@ std::vector<std::string> short_names(Model& model, const std::vector<std::string
   std::set<std::string> others;
   model.each_weight([&](const std::string& name, Weight& weight) {
     constexpr std::string_view kWeight = ".weight";
-    if (!name.ends_with(kWeight) || !nn::can_have_adapter(weight)) return;
+    const bool is_convolution = weight.shape().size() > 2;  // PEFT would give it one, too
+    if (!name.ends_with(kWeight) || !(nn::can_have_adapter(weight) || is_convolution)) return;
     const std::string module = name.substr(0, name.size() - kWeight.size());
     if (!chosen.contains(module)) others.insert(last_part(module));
   });
   std::vector<std::string> names;
-  for (const std::string& module : modules)
-    names.push_back(others.contains(last_part(module)) ? module : last_part(module));
+  for (const std::string& module : modules) {
+    const std::string end = last_part(module);
+    const bool is_number = end.find_first_not_of("0123456789") == std::string::npos;  // PEFT takes whole blocks for it
+    names.push_back(others.contains(end) || is_number ? module : end);
+  }
   return names;
 }
 
@@ -77,6 +89,7 @@ std::vector<AdapterTensor> adapter_tensors(Model& model, const std::string& adap
   std::vector<AdapterTensor> all;
   ExpertStacks stacks;
   each_adapter(model, adapter, [&](const std::string& module, Weight&, Adapter& one) {
+    if (dynamic_cast<nn::TrainedRows*>(&one)) return add_rows(one, name_in_memory(model, module), all);
     nn::Lora& lora = lora_of(one, module);
     if (!stacks.take(module, lora)) add_plain(lora, name_in_memory(model, module), all);
   });
@@ -126,6 +139,10 @@ std::string adapter_json(Model& model, const std::string& adapter, const Adapter
   bool residual = false;
   std::vector<std::string> all;
   each_adapter(model, adapter, [&](const std::string& module, Weight& weight, Adapter& one) {
+    if (const auto* rows = dynamic_cast<nn::TrainedRows*>(&one)) {
+      modules.tokens = rows->tokens(), modules.tied_tokens = nn::is_tied_table(model, weight);
+      return;
+    }
     nn::Lora& lora = lora_of(one, module);
     all.push_back(module);
     residual |= lora.start_a().defined();
@@ -139,8 +156,9 @@ std::string adapter_json(Model& model, const std::string& adapter, const Adapter
   if (!modules.parameters.empty()) written.lora.dropout = 0;  // PEFT has none for them, and it acts in training alone
   settle_patterns_for_file(all, written.lora);
   modules.saved = nn::saved_names(model, config.lora.modules_to_save);
-  if (model.causal_lm()) modules.task = "CAUSAL_LM";
-  if (const Classifier* one = model.classifier()) modules.task = one->of_tokens() ? "TOKEN_CLS" : "SEQ_CLS";
+  if (model.causal_lm()) modules.task = model.seq2seq_lm() ? "SEQ_2_SEQ_LM" : "CAUSAL_LM";
+  if (const Classifier* one = model.classifier())
+    modules.task = one->answers_questions() ? "QUESTION_ANS" : one->of_tokens() ? "TOKEN_CLS" : "SEQ_CLS";
   if (config.of_body) {
     modules.task = "FEATURE_EXTRACTION";
     take_off_prefix(model.base_prefix(), modules, written.lora);

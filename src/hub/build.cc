@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 
+#include "config/hf_keys.h"
 #include "config/texts_half.h"
 #include "hone/config_read.h"
 #include "hone/hub.h"
@@ -19,83 +19,11 @@ namespace {
 
 using config::Node;
 
-// Keys of config.json that do not change what a model computes, unless its own options name them. Whoever needs one
-// reads the file itself.
-constexpr std::array kHarmless = std::to_array<std::string_view>({"architectures",
-                                                                  "torch_dtype",
-                                                                  "dtype",
-                                                                  "use_cache",
-                                                                  "transformers_version",
-                                                                  "_name_or_path",
-                                                                  "_attn_implementation",
-                                                                  "_attn_implementation_autoset",
-                                                                  "_from_model_config",
-                                                                  "auto_map",
-                                                                  "output_attentions",
-                                                                  "output_hidden_states",
-                                                                  "output_past",
-                                                                  "return_dict",
-                                                                  "torchscript",
-                                                                  "is_decoder",
-                                                                  "is_encoder_decoder",
-                                                                  "add_cross_attention",
-                                                                  "cross_attention_hidden_size",
-                                                                  "chunk_size_feed_forward",
-                                                                  "pruned_heads",
-                                                                  "tie_encoder_decoder",
-                                                                  "tokenizer_class",
-                                                                  "prefix",
-                                                                  "task_specific_params",
-                                                                  "problem_type",
-                                                                  "id2label",
-                                                                  "label2id",
-                                                                  "num_labels",
-                                                                  "finetuning_task",
-                                                                  "sep_token_id",
-                                                                  "cls_token_id",
-                                                                  "mask_token_id",
-                                                                  "decoder_start_token_id",
-                                                                  "max_length",
-                                                                  "min_length",
-                                                                  "max_new_tokens",
-                                                                  "do_sample",
-                                                                  "early_stopping",
-                                                                  "num_beams",
-                                                                  "num_beam_groups",
-                                                                  "diversity_penalty",
-                                                                  "temperature",
-                                                                  "top_k",
-                                                                  "top_p",
-                                                                  "typical_p",
-                                                                  "repetition_penalty",
-                                                                  "length_penalty",
-                                                                  "no_repeat_ngram_size",
-                                                                  "encoder_no_repeat_ngram_size",
-                                                                  "bad_words_ids",
-                                                                  "num_return_sequences",
-                                                                  "output_scores",
-                                                                  "return_dict_in_generate",
-                                                                  "forced_bos_token_id",
-                                                                  "forced_eos_token_id",
-                                                                  "remove_invalid_values",
-                                                                  "exponential_decay_length_penalty",
-                                                                  "suppress_tokens",
-                                                                  "begin_suppress_tokens",
-                                                                  "tf_legacy_loss",
-                                                                  "use_bfloat16",
-                                                                  "unsloth_version",
-                                                                  "unsloth_fixed",
-                                                                  "use_mrope"});
-
-bool is_harmless(const std::string& key) {
-  return std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end();
-}
-
 // What the model's own options are read from; own: their names.
 Node meaningful(const Node& config, const std::set<std::string>& own, Problems& problems) {
   Node node = Node::map({}, config.mark());
   for (const auto& [key, value] : config.entries()) {
-    if (is_harmless(key) && !own.contains(key)) continue;
+    if (config::changes_nothing(key) && !own.contains(key)) continue;
     // Null in somebody's file says that the key is not made use of; in a recipe it is one that was left unfinished.
     if (value.is_null() && !own.contains(key) && value.mark().file.ends_with(".json")) continue;
     if (key == "quantization_config") {
@@ -160,7 +88,7 @@ Node hub::of_texts(const Node& hf_config) {
     const Node* type = node.is_map() ? node.find("model_type") : nullptr;
     return type && type->kind() == Node::Kind::scalar && registries().models.find(type->text());
   };
-  if (is_known(hf_config)) return hf_config;
+  if (is_known(hf_config)) return config::with_texts_section(hf_config);
   Node half = config::texts_half(hf_config);
   return is_known(half) ? half : hf_config;
 }
@@ -176,7 +104,7 @@ std::vector<std::string> hub::keys_without_effect(const Node& given, const std::
   if (!classifies && !masks) own.erase("architectures");
   std::vector<std::string> keys;
   for (const auto& [key, value] : hf_config.entries())
-    if (is_harmless(key) && !own.contains(key)) keys.push_back(key);
+    if (config::changes_nothing(key) && !own.contains(key)) keys.push_back(key);
   return keys;
 }
 

@@ -9,9 +9,11 @@
 #include "hone/safetensors.h"
 #include "hub/adapter_config.h"
 #include "hub/cast.h"
+#include "hub/grid_files.h"
 #include "hub/memory.h"
 #include "hub/packed/find_packed.h"
 #include "hub/quantized_files.h"
+#include "ops/finite.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 
@@ -33,23 +35,19 @@ class Copier {
   }
 
   void add_quantized(const Safetensors& file, const TensorInfo& tensor, QuantizedAs as) {
-    StopSignal::check("quantizing weights");
-    const std::string where = fmt::format("{}: {}", file.path().string(), tensor.name);
-    const auto stored = from_safetensors_name(tensor.dtype);
-    if (!stored || !c10::isFloatingType(*stored) || tensor.shape.size() != 2)
-      throw Error(ErrorKind::checkpoint,
-                  fmt::format("{}: got {} of shape {}, expected a matrix in F32, BF16, F16 or F64", where, tensor.dtype,
-                              shape_text(tensor.shape)));
-    Tensor whole = at::empty(tensor.shape, *stored);
-    file.read(tensor, host::mutable_bytes(whole));
-    if (how_.type) whole = cast_weight(whole, *how_.type, where);
+    const Tensor whole = matrix(file, tensor);
     copied.held.insert(name_of(as.type));
-    const auto made = during("quantizing " + where, [&] { return ops::quantize(whole, as); });
-    for (const auto& [name, part] : quantized_tensors(tensor.name, *made, hf_name(whole.scalar_type()))) {
-      add({name, safetensors_name(part.scalar_type()), part.sizes().vec()}, /*meaning=*/true);
-      made_[name] = part.contiguous();
-    }
-    copied.parameters += c10::multiply_integers(tensor.shape);
+    const auto made = during("quantizing " + where(file, tensor), [&] { return ops::quantize(whole, as); });
+    add_made(tensor, quantized_tensors(tensor.name, *made, hf_name(whole.scalar_type())));
+  }
+
+  void add_on_grid(const Safetensors& file, const TensorInfo& tensor, const FakeQuantized& grids) {
+    const Tensor whole = matrix(file, tensor);
+    if (!ops::all_finite(whole))
+      throw Error(ErrorKind::checkpoint,
+                  where(file, tensor) + ": a value is infinite or not a number, which cannot be quantized");
+    copied.held.insert(name_of(grids));
+    add_made(tensor, grid_tensors(tensor.name, ops::on_grid(whole, grids.weight, grids.group_size)));
   }
 
   // What it stands for, made when it is written.
@@ -115,6 +113,29 @@ class Copier {
     const Safetensors* file;
     const TensorInfo* tensor;
   };
+  static std::string where(const Safetensors& file, const TensorInfo& tensor) {
+    return fmt::format("{}: {}", file.path().string(), tensor.name);
+  }
+  // In the type that is asked for, to be quantized.
+  Tensor matrix(const Safetensors& file, const TensorInfo& tensor) const {
+    StopSignal::check("quantizing weights");
+    const auto stored = from_safetensors_name(tensor.dtype);
+    if (!stored || !c10::isFloatingType(*stored) || tensor.shape.size() != 2)
+      throw Error(ErrorKind::checkpoint,
+                  fmt::format("{}: got {} of shape {}, expected a matrix in F32, BF16, F16 or F64",
+                              where(file, tensor), tensor.dtype, shape_text(tensor.shape)));
+    Tensor whole = at::empty(tensor.shape, *stored);
+    file.read(tensor, host::mutable_bytes(whole));
+    return how_.type ? cast_weight(whole, *how_.type, where(file, tensor)) : whole;
+  }
+  void add_made(const TensorInfo& tensor, const std::map<std::string, Tensor>& parts) {
+    for (const auto& [name, part] : parts) {
+      const bool float8 = part.scalar_type() == at::kFloat8_e4m3fn;
+      add({name, float8 ? "F8_E4M3" : safetensors_name(part.scalar_type()), part.sizes().vec()}, /*meaning=*/true);
+      made_[name] = part.contiguous();
+    }
+    copied.parameters += c10::multiply_integers(tensor.shape);
+  }
   void add(io::TensorSpec spec, bool meaning) {
     const std::uint64_t bytes = io::tensor_bytes(spec);
     copied.bytes += bytes;
@@ -157,6 +178,8 @@ void add_all(Copier& copier, const Places& places, const QuantizedFiles& quantiz
                       c10::multiply_integers(quantized.shape(name).value_or(place.tensor->shape)));
     else if (const auto wanted = how.quantize.find(name); wanted != how.quantize.end())
       copier.add_quantized(*place.file, *place.tensor, wanted->second);
+    else if (const auto grid = how.grids.find(name); grid != how.grids.end())
+      copier.add_on_grid(*place.file, *place.tensor, grid->second);
     else
       copier.add(*place.file, *place.tensor, meaning);
   }

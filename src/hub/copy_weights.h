@@ -19,6 +19,7 @@ struct CopyWeights {
   std::optional<at::ScalarType> type;  // of numbers with a point, and of those that are packed; nothing: each as it is
   // What tensors are to be held as that are not yet. They are in memory, in few bits, until they are written.
   std::map<std::string, QuantizedAs> quantize = {};
+  std::map<std::string, FakeQuantized> grids = {};  // the same of those that are put on a grid (hub/grid_files.h)
   bool in_full = false;  // what the folder holds in fewer bits becomes what it stands for
   std::set<std::string> leave_out = {};
   std::uint64_t max_shard_bytes = 5'000'000'000;

@@ -103,7 +103,11 @@ fs::path find_folder(const std::string& where, std::string_view file = "config.j
   std::error_code ignored;
   const fs::path path = fs::path(where).has_filename() ? fs::path(where) : fs::path(where).parent_path();
   if (fs::exists(path, ignored)) return existing_folder(path, file);
-  if (!is_repository(where)) throw Error(ErrorKind::checkpoint, fmt::format("{}: no such folder", where));
+  if (!is_repository(where)) {
+    Error missing(ErrorKind::checkpoint, fmt::format("{}: no such folder", where));
+    if (path.is_absolute()) throw missing;
+    throw std::move(missing).hint("a relative path, looked for from " + fs::current_path(ignored).string());
+  }
   std::string name = where;
   name.replace(name.find('/'), 1, "--");
   const fs::path cache = cache_folder(), snapshot = snapshot_of(cache / ("models--" + name));

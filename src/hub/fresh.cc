@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "config/texts_half.h"
 #include "hone/config_read.h"
 
 namespace hone::hub {
@@ -36,7 +37,8 @@ std::vector<std::string> texts_of(const config::Node& ids) {
 
 }  // namespace
 
-std::vector<std::string> take_tokenizer_ids(config::Node& hf_config, const Tokenizer& tokenizer) {
+std::vector<std::string> take_tokenizer_ids(config::Node& whole, const Tokenizer& tokenizer) {
+  config::Node& hf_config = config::of_words(whole);
   std::vector<std::string> changes;
   const std::int64_t rows = rows_for_ids(hf_config);
   for (const auto& [key, id] : {std::pair{"bos_token_id", tokenizer.bos_id},
@@ -52,7 +54,8 @@ std::vector<std::string> take_tokenizer_ids(config::Node& hf_config, const Token
   return changes;
 }
 
-void add_tokenizer_keys(config::Node& hf_config, const Tokenizer* tokenizer) {
+void add_tokenizer_keys(config::Node& whole, const Tokenizer* tokenizer) {
+  config::Node& hf_config = config::of_words(whole);
   if (tokenizer) add_default(hf_config, "vocab_size", tokenizer->vocab_size());
   const std::int64_t rows = rows_for_ids(hf_config);
   const auto known = [&](const std::optional<std::int32_t>& id) { return id && *id < rows ? Id(*id) : std::nullopt; };

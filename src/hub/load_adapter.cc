@@ -19,6 +19,7 @@
 #include "nn/lora.h"
 #include "nn/lora_start.h"
 #include "nn/lora_targets.h"
+#include "nn/trained_rows.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
 
@@ -30,6 +31,7 @@ namespace fs = std::filesystem;
 // What the file has for one module.
 struct Parts {
   Tensor a, b, magnitude;
+  Tensor rows = {};  // of tokens, instead of all else
 };
 
 class Reader {
@@ -37,14 +39,19 @@ class Reader {
   // saved: modules_to_save.
   Reader(Model& model, const fs::path& folder, at::ScalarType type, const std::vector<std::string>& saved)
       : file_((folder / hub::kAdapterModel)), type_(type) {
+    of_whole_ = model.pictures() != nullptr;
     model.each_weight([&](const std::string& name, Weight& weight) { weights_[name] = &weight; });
     for (const auto& [name, weight] : weights_)
       if (nn::is_tied_table(model, *weight)) tied_ = weight;
     for (const TensorInfo& info : file_.tensors()) take(info, saved);
     add_prefix(model.base_prefix());
     take_other_body(model);
+    for (const auto& [module, parts] : modules)
+      if (parts.rows.defined()) rows[module] = parts.rows;
+    for (const auto& [module, table] : rows) modules.erase(module);
   }
   std::map<std::string, Parts> modules;  // by module
+  std::map<std::string, Tensor> rows;    // likewise: those of tables that are trained by themselves
   std::map<std::string, Tensor> whole,
       base_copies;  // by weight: modules to save; what PEFT keeps of tables of the base
 
@@ -153,7 +160,7 @@ class Reader {
       throw Error(ErrorKind::checkpoint,
                   fmt::format("{}: {}: expected a name that begins with {}", path(), name, hub::kPeftPrefix));
     const std::string there = name.substr(std::string_view(hub::kPeftPrefix).size());
-    name = hub::name_in_half(there);
+    name = of_whole_ ? there : hub::name_in_half(there);
     const auto ends = [&](std::string_view end) {
       if (!name.ends_with(end)) return false;
       name.erase(name.size() - end.size());
@@ -166,7 +173,9 @@ class Reader {
       modules[name].b = read_factor(info);
     } else if (ends(".lora_magnitude_vector") || ends(".lora_magnitude_vector.weight")) {
       modules[name].magnitude = read(info).flatten();
-    } else if (ends(".base_layer.weight")) {
+    } else if (ends(".token_adapter.trainable_tokens_delta")) {
+      modules[name].rows = read_factor(info);
+    } else if (ends(".token_adapter.base_layer.weight") || ends(".base_layer.weight")) {
       base_copies[name + ".weight"] = read(info);
     } else if (name.find("lora_") != std::string::npos) {
       throw Error(ErrorKind::checkpoint,
@@ -181,6 +190,7 @@ class Reader {
   }
 
   static constexpr std::string_view kHead = "lm_head";
+  bool of_whole_ = false;  // of a model of texts and pictures, whose names are the file's
   Safetensors file_;
   at::ScalarType type_;
   std::map<std::string, Weight*> weights_;
@@ -260,7 +270,7 @@ class Loading {
           .hint(
               "merge it with PEFT; of pissa, olora and corda save_pretrained(..., "
               "path_initial_model_for_weight_conversion=...) writes an adapter for the base as it was");
-    if (file_.modules.empty() && file_.whole.empty())
+    if (file_.modules.empty() && file_.whole.empty() && file_.rows.empty())
       throw Error(ErrorKind::checkpoint, left_out_.empty() ? file_.path() + ": no part of an adapter"
                                                            : file_.path() + ": adapter_config.json selects none of its "
                                                                             "modules; see target_modules there");
@@ -278,6 +288,7 @@ class Loading {
       if (parts.magnitude.defined()) report_.parameters += parts.magnitude.numel();
       report_.adapted.push_back(module);
     }
+    for (const auto& [module, rows] : file_.rows) report_.parameters += rows.numel();
     for (const auto& [name, value] : file_.whole) whole_weight(name, value).set_trainable(true);
     return {std::move(lora_), std::move(report_)};
   }
@@ -287,6 +298,7 @@ class Loading {
     check_base();
     prepare();
     for (const auto& [module, parts] : file_.modules) put(module, parts);
+    for (const auto& [module, rows] : file_.rows) put_rows(module, rows);
     for (const auto& [name, value] : file_.whole) put_whole(name, value);
     return {std::move(lora_), std::move(report_)};
   }
@@ -316,6 +328,10 @@ class Loading {
 
   void prepare() {
     for (const auto& [module, parts] : file_.modules) check(module, parts);
+    for (const auto& [module, rows] : file_.rows) check_rows(module, rows);
+    if (file_.rows.empty() && !own_.trainable_token_indices.empty())
+      throw Error(ErrorKind::checkpoint,
+                  file_.path() + ": adapter_config.json has trainable_token_indices, but nothing is here for them");
     check_all_there();
     model_.each_weight([](const std::string&, Weight& weight) {
       if (!weight.is_buffer()) weight.set_trainable(false);
@@ -342,6 +358,25 @@ class Loading {
       fail(module,
            fmt::format("use_dora is {}, but the magnitudes are {}", own_.dora, magnitude ? "there" : "missing"));
     if (magnitude) file_.check_shape(module + ".lora_magnitude_vector", parts.magnitude, {outputs});
+  }
+
+  std::vector<std::int64_t> tokens_of(const Weight& table) const {
+    try {
+      return nn::token_numbers(own_.trainable_token_indices, table.shape()[0], "trainable_token_indices");
+    } catch (const Error& error) {
+      throw Error(ErrorKind::checkpoint, fmt::format("{}: adapter_config.json: {}", file_.path(), error.what()))
+          .hint("is this adapter for another base model?");
+    }
+  }
+
+  // PEFT's rows of tokens, of the table of embeddings alone.
+  void check_rows(const std::string& module, const Tensor& rows) const {
+    const Weight& weight = file_.weight_of(module, module);
+    const nn::NamedWeight table = nn::table_of_tokens(model_, own_, {});
+    if (&weight != table.weight)
+      fail(module, fmt::format("rows of tokens, which are read for {} alone", table.module));
+    const auto tokens = tokens_of(weight);
+    file_.check_shape(module + ".token_adapter.trainable_tokens_delta", rows, {std::ssize(tokens), weight.shape()[1]});
   }
 
   // Of the modules that the configuration names each that the model has.
@@ -411,6 +446,15 @@ class Loading {
     made_[module] = adapter.get();
     weight.set_adapter(std::move(adapter), how_.name);
     report_.adapted.push_back(module);
+  }
+
+  void put_rows(const std::string& module, const Tensor& value) {
+    Weight& weight = file_.weight_of(module, module);
+    auto made = std::make_unique<nn::TrainedRows>(weight, tokens_of(weight));
+    made->rows().fill(value);
+    made->rows().set_trainable(how_.name == kDefaultAdapter);
+    report_.parameters += value.numel();
+    weight.set_adapter(std::move(made), how_.name);
   }
 
   Weight& whole_weight(const std::string& name, const Tensor& value) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "hone/config.h"
+#include "hone/registry.h"
 #include "hub/packed/find_packed.h"
 
 namespace hone::hub {
@@ -13,7 +15,37 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kBodies{"model.language_model.", "language_model.model."};
 constexpr std::string_view kHeads = "language_model.";
+constexpr std::string_view kTower = "model.vision_tower.";
+constexpr std::array<std::string_view, 4> kParts{"language_model.", "vision_tower.", "multi_modal_projector.",
+                                                 "visual."};
 constexpr std::string_view kGateAndUp = ".experts.gate_up_proj", kDown = ".experts.down_proj";
+
+// Whether hone has all of the model that the folder's config.json describes, and not its texts' half alone.
+bool is_whole(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "config.json";
+  if (!std::filesystem::is_regular_file(file)) return false;
+  const config::Node config = config::read_file(file.string());
+  const config::Node* type = config.is_map() && config.find("vision_config") ? config.find("model_type") : nullptr;
+  return type && type->kind() == config::Node::Kind::scalar && registries().models.find(type->text());
+}
+
+bool begins_with_part(std::string_view name) {
+  return std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) { return name.starts_with(part); });
+}
+
+std::string name_in_whole(const std::string& name) {
+  constexpr std::string_view head = "language_model.lm_head.", body = "language_model.model.", model = "model.",
+                             older = "vision_model.";
+  const auto from = [&](std::string_view prefix) { return name.substr(prefix.size()); };
+  if (name.starts_with(head)) return "lm_head." + from(head);
+  std::string made = name;
+  if (name.starts_with(body)) made = "model.language_model." + from(body);
+  else if (begins_with_part(name)) made = "model." + name;
+  else if (name.starts_with(model) && !begins_with_part(from(model))) made = "model.language_model." + from(model);
+  if (made.starts_with(kTower) && std::string_view(made).substr(kTower.size()).starts_with(older))
+    made.erase(kTower.size(), older.size());
+  return made;
+}
 
 }  // namespace
 
@@ -28,7 +60,8 @@ ModelTensors::ModelTensors(const std::filesystem::path& folder) : files_(folder)
     return std::any_of(places_.begin(), places_.end(), [&](const auto& p) { return p.first.starts_with(prefix); });
   });
   join_packed(folder);
-  if (body != kBodies.end()) take_half(*body);
+  if (is_whole(folder)) take_whole();
+  else if (body != kBodies.end()) take_half(*body);
   split_experts();
 }
 
@@ -75,6 +108,12 @@ void ModelTensors::take_half(std::string_view prefix) {
       left_out_.push_back(name);
   }
   places_ = std::move(half);
+}
+
+void ModelTensors::take_whole() {
+  Places whole;
+  for (const auto& [name, place] : places_) whole.emplace(name_in_whole(name), place);
+  places_ = std::move(whole);
 }
 
 // Its router, beside the experts, has a factor of each.

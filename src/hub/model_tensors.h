@@ -1,9 +1,16 @@
 // The tensors of a model's folder by the names that its weights have.
 //
-// Of a model of texts and images those of the texts' half, whose names say so:
+// Of a model of texts and images of which hone has the texts' half alone those of that, whose names say so:
 //
 //   model.language_model.X (transformers 5), language_model.model.X (4)   model.X
 //   lm_head.X, language_model.lm_head.X, score.X                          lm_head.X, score.X
+//
+// Where hone has the whole, all by the names of transformers 5:
+//
+//   language_model.model.X, and model.X of Qwen2-VL                       model.language_model.X
+//   language_model.lm_head.X                                              lm_head.X
+//   vision_tower.X, vision_tower.vision_model.X                           model.vision_tower.X
+//   multi_modal_projector.X, visual.X                                     model.multi_modal_projector.X, model.visual.X
 //
 // Experts' weights that are one tensor, as transformers has them in memory and some publish them, are told one by one:
 //
@@ -45,6 +52,7 @@ class ModelTensors {
 
  private:
   void take_half(std::string_view prefix);
+  void take_whole();
   void join_packed(const std::filesystem::path& folder);
   void split_experts();
   bool is_of_gemma4(const std::string& name) const;

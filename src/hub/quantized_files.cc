@@ -24,7 +24,7 @@ constexpr std::string_view kWeight = ".weight", kState = ".quant_state.bitsandby
                            kFormat = ".weight_format";
 constexpr std::array<std::string_view, 4> kFourBitParts = {".absmax", ".quant_map", ".nested_absmax",
                                                            ".nested_quant_map"};
-constexpr std::int64_t kLongestBlock = 4096, kLargestSide = std::int64_t{1} << 31;
+constexpr std::int64_t kLongestBlock = 4096, kLongestSide = std::int64_t{1} << 31;
 
 std::string module_of(const std::string& weight) {
   return weight.ends_with(kWeight) ? weight.substr(0, weight.size() - kWeight.size()) : weight;
@@ -72,7 +72,7 @@ State state_of(const SafetensorsSet::Place& place) {
     state.block = json.at("blocksize").get<std::int64_t>();
     state.shape = json.at("shape").get<std::vector<std::int64_t>>();
     const bool fits = std::all_of(state.shape.begin(), state.shape.end(),
-                                  [](std::int64_t size) { return size > 0 && size < kLargestSide; });
+                                  [](std::int64_t size) { return size > 0 && size < kLongestSide; });
     if (state.shape.size() != 2 || !fits) throw damaged(place, "shape " + shape_text(state.shape));
     state.nested = json.contains("nested_blocksize");
     if (state.nested) {

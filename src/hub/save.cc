@@ -10,6 +10,7 @@
 
 #include "base/signals.h"
 #include "base/strings.h"
+#include "config/texts_half.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "hub/special_ids.h"
@@ -38,10 +39,12 @@ config::Node with_points(config::Node config) {
 }
 
 // transformers makes the same from config.json when a folder has none.
-std::string made_generation_config(const config::Node& hf_config) {
+std::string made_generation_config(const config::Node& whole) {
+  const config::Node& hf_config = config::of_words(whole);
   config::Node node = config::Node::map();
   node.at_or_add("_from_model_config") = config::Values<bool>::write(true);
-  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+  for (const char* key : {"bos_token_id", "decoder_start_token_id", "eos_token_id", "forced_bos_token_id",
+                          "forced_eos_token_id", "pad_token_id"})
     if (const config::Node* value = hf_config.find(key); value && !value->is_null()) node.at_or_add(key) = *value;
   return config::to_json(node) + "\n";
 }
@@ -55,7 +58,8 @@ std::string generation_config(const std::filesystem::path& source, const config:
   Problems problems;
   const config::Node node = config::parse_json(content, file.string(), problems);
   std::int64_t vocab_size = 0;
-  if (const config::Node* size = hf_config.find("vocab_size")) vocab_size = parse_int(size->text()).value_or(0);
+  if (const config::Node* size = config::of_words(hf_config).find("vocab_size"))
+    vocab_size = parse_int(size->text()).value_or(0);
   if (node.is_map() && vocab_size > 0) nn::check_token_ids(node, vocab_size, problems);
   problems.raise(file.string());
   return content;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "config/texts_half.h"
 #include "hone/config_read.h"
 
 namespace hone::hub {
@@ -52,7 +53,8 @@ std::int64_t rows_of(const Node& hf_config) {
 
 }  // namespace
 
-bool add_end(Node& generation_config, const Node& hf_config, std::int32_t end) {
+bool add_end(Node& generation_config, const Node& whole, std::int32_t end) {
+  const Node& hf_config = config::of_words(whole);
   const Node added = config::Values<std::int64_t>::write(end);
   std::vector<Node> ids = ids_of(generation_config, "eos_token_id");
   const bool given = !ids.empty();
@@ -64,7 +66,8 @@ bool add_end(Node& generation_config, const Node& hf_config, std::int32_t end) {
   return true;
 }
 
-std::vector<std::string> align_ids(Node& hf_config, Node& generation_config, const Tokenizer& tokenizer) {
+std::vector<std::string> align_ids(Node& whole, Node& generation_config, const Tokenizer& tokenizer) {
+  Node& hf_config = config::of_words(whole);
   std::vector<std::string> changes;
   const std::int64_t rows = rows_of(hf_config);
   for (const auto& [key, id] : {std::pair{"eos_token_id", tokenizer.eos_id}, {"bos_token_id", tokenizer.bos_id},

@@ -102,6 +102,8 @@ RunFolder::~RunFolder() {
 
 // Opening and locking are two steps; between them the folder may be moved aside by another process's --new.
 void RunFolder::take_lock(const fs::path& path) {
+  std::error_code ignored;
+  made_ = !fs::exists(fs::symlink_status(path, ignored));
   for (int attempt = 0; attempt < 100; ++attempt) {
     folder_ = env_.make_folders(path, options_.kind);
     lock_ = folder_->open_lock(kRunLock);
@@ -207,6 +209,13 @@ void RunFolder::check_space(std::uint64_t bytes, std::int64_t count) const {
         .hint(
             "keep fewer checkpoints (trainer.save.keep; those that are there go by hone checkpoint prune), free some "
             "space, choose another run.folder, or --no-space-check");
+}
+
+void RunFolder::discard_if_new() {
+  if (!made_ || options_.watch || folder_->exists(kRunConfig) || !checkpoints_->scan(Verify::sizes).empty()) return;
+  const fs::path named = path();
+  env_.open_folder(named.has_parent_path() ? named.parent_path() : ".", options_.kind)
+      .remove_tree(named.filename().string());
 }
 
 fs::path numbered_run(Env& env, const fs::path& runs, const std::string& name, bool resume) {

@@ -43,6 +43,8 @@ class RunFolder {
   void check_owner() const;
   // Throws Error(checkpoint) with figures if `count` checkpoints of `bytes` will not fit.
   void check_space(std::uint64_t bytes, std::int64_t count) const;
+  // Removes the folder with all in it where this made it and no run has begun in it; then nothing is to be called.
+  void discard_if_new();
 
  private:
   void take_lock(const std::filesystem::path& path);
@@ -57,7 +59,7 @@ class RunFolder {
   std::string run_id_;
   std::string since_, config_hash_;  // config_hash_: of config.yaml as hone wrote it; "" = not known
   int lock_ = -1;
-  bool existed_ = false, had_checkpoints_ = false;
+  bool existed_ = false, had_checkpoints_ = false, made_ = false;  // made_: the folder was not there before
   log::Limiter link_warnings_;
 };
 

@@ -1,5 +1,5 @@
-// BERT (Devlin et al., 2018): an encoder that reads in both directions, alone, with a classification head, or with one
-// for masked tokens.
+// BERT (Devlin et al., 2018): an encoder that reads in both directions, alone, with a classification head, with one
+// that answers questions, or with one for masked tokens.
 //
 // Letters in tensor names: D hidden, S documents, L labels.
 // Children carry Hugging Face's names. Alone, its weights have no prefix; below a head they begin with "bert.".
@@ -16,6 +16,7 @@ class BertModel final : public BertBase {
 
   const Classifier* classifier() const override { return head_ ? this : nullptr; }
   Tensor logits(const Output& output, Pass& pass) const override {
+    if (answers_questions()) return (*head_)(output.hidden_BTD, pass);
     if (of_tokens()) return (*head_)(drop_for_classifier(output.hidden_BTD, pass, "classifier"), pass);
     const Tensor pooled_SD = at::tanh(body.pooler->dense(first_SD(output, pass), pass));
     return (*head_)(drop_for_classifier(pooled_SD, pass, "classifier"), pass);
@@ -39,7 +40,9 @@ class BertModel final : public BertBase {
 
 void register_bert(Registries& hone) {
   hone.models.add<BertModel, BertConfig>(
-      "bert", "BERT, alone, with a classification head of texts or of tokens, or with one for masked tokens.");
+      "bert",
+      "BERT, alone, with a classification head of texts or of tokens, with one that answers questions, or with one for "
+      "masked tokens.");
 }
 
 }  // namespace hone::models

@@ -22,6 +22,7 @@ namespace hone::models {
 struct Bert {
   BertConfig config;
   BertShape shape;
+  std::int64_t table_width() const { return shape.embedding_size > 0 ? shape.embedding_size : config.hidden_size; }
   nn::Linear::Options linear() const { return {.bias = true, .std = config.initializer_range}; }
   Tensor drop(const Tensor& x, const Pass& pass, std::string_view place) const {
     return nn::dropout(x, config.hidden_dropout_prob, pass, place);
@@ -52,14 +53,14 @@ class BertEmbeddings final : public Module {
     return b.drop(layer_norm(x_BTD + position_embeddings(positions, pass)), pass, "embeddings");
   }
   nn::Embedding& table(const char* name, std::int64_t rows, std::int64_t no_gradient_id = -1) {
-    return child<nn::Embedding>(name, rows, b.config.hidden_size, b.config.initializer_range, no_gradient_id);
+    return child<nn::Embedding>(name, rows, b.table_width(), b.config.initializer_range, no_gradient_id);
   }
 
   const Bert& b;
   nn::Embedding& word_embeddings = table("word_embeddings", b.config.vocab_size, b.shape.no_gradient_id);
   nn::Embedding& position_embeddings = table("position_embeddings", b.config.max_position_embeddings);
   nn::Embedding& token_type_embeddings = table("token_type_embeddings", b.config.type_vocab_size);
-  nn::LayerNorm& layer_norm = child<nn::LayerNorm>("LayerNorm", b.config.hidden_size, b.config.layer_norm_eps);
+  nn::LayerNorm& layer_norm = child<nn::LayerNorm>("LayerNorm", b.table_width(), b.config.layer_norm_eps);
 };
 
 class BertSelfAttention final : public Module {
@@ -207,7 +208,8 @@ class BertBase : public Model, public Classifier, public MaskedLm {
   const std::vector<std::string>& labels() const override { return b.shape.labels.names; }
   std::optional<ProblemType> problem_type() const override { return b.shape.labels.problem_type; }
   bool of_tokens() const override { return b.shape.labels.of_tokens; }
-  std::string weights_prefix() const override { return "classifier."; }
+  bool answers_questions() const override { return b.shape.labels.of_answers; }
+  std::string weights_prefix() const override { return product_name() + "."; }
   std::string base_prefix() const override { return prefix_ + "."; }
 
   const MaskedLm* masked_lm() const override { return mask_head_ ? this : nullptr; }
@@ -226,8 +228,8 @@ class BertBase : public Model, public Classifier, public MaskedLm {
   }
   bool may_be_fresh(const std::string& weight) const override {
     const std::string decoder = mask_head_names().decoder;
-    return weight.starts_with(weights_prefix()) || weight.starts_with(decoder.substr(0, decoder.find('.') + 1)) ||
-           weight.find("pooler.") != std::string::npos;
+    return weight.starts_with("classifier.") || weight.starts_with("qa_outputs.") ||
+           weight.starts_with(decoder.substr(0, decoder.find('.') + 1)) || weight.find("pooler.") != std::string::npos;
   }
 
  protected:
@@ -240,12 +242,13 @@ class BertBase : public Model, public Classifier, public MaskedLm {
     return nn::dropout(x, b.shape.classifier_dropout, pass, place);
   }
   nn::Linear& product_for_labels() {
-    return child<nn::Linear>("classifier", b.config.hidden_size, std::ssize(b.shape.labels.names), b.linear());
+    return child<nn::Linear>(product_name(), b.config.hidden_size, std::ssize(b.shape.labels.names), b.linear());
   }
 
   const Bert b;
 
  private:
+  std::string product_name() const { return answers_questions() ? "qa_outputs" : "classifier"; }
   const std::string prefix_;
 
  protected:

@@ -77,6 +77,10 @@ struct BertConfigOf : LabelKeys {
 };
 using BertConfig = BertConfigOf<BertKind::bert>;
 using RobertaConfig = BertConfigOf<BertKind::roberta>;
+template <>
+void BertConfig::validate(Problems& problems) const;
+template <>
+void RobertaConfig::validate(Problems& problems) const;
 
 // The same, whatever its defaults were.
 inline BertConfig as_bert(const RobertaConfig& given) {
@@ -93,6 +97,7 @@ inline BertConfig as_bert(const RobertaConfig& given) {
 // What it means.
 struct BertShape : EncoderHead {
   std::int64_t head_size = 0, no_gradient_id = -1, first_position = 0;
+  std::int64_t embedding_size = 0;  // of the tables, from which a product leads to hidden_size; 0: they have that
   std::string classes = "Bert";  // how the names of transformers' classes begin
   ops::Activation activation = ops::Activation::gelu;
   double classifier_dropout = 0;

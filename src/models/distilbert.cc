@@ -1,5 +1,5 @@
 // DistilBERT (Sanh et al., 2019, arXiv:1910.01108): BERT with half of its layers and without token types, alone, with a
-// classification head, or with one for masked tokens.
+// classification head, with one that answers questions, or with one for masked tokens.
 //
 // Letters in tensor names: B batch, T time, D hidden, N tokens, S documents.
 // Children carry Hugging Face's names. Alone, its weights have no prefix; below a head they begin with "distilbert.".
@@ -56,7 +56,7 @@ struct DistilBertConfig : LabelKeys {
         field("attention_dropout", &C::attention_dropout, "Share of attention weights that training drops.", share),
         field("seq_classif_dropout", &C::seq_classif_dropout, "Share that training drops before the classifier.",
               share),
-        field("qa_dropout", &C::qa_dropout, "Of a head that hone has not; no effect."),
+        field("qa_dropout", &C::qa_dropout, "Share that training drops before a head that answers questions.", share),
         field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.",
               {.low = 0, .high = 100}),
         field("sinusoidal_pos_embds", &C::sinusoidal_pos_embds,
@@ -181,7 +181,8 @@ class DistilBert final : public Model, public Classifier, public MaskedLm {
     const auto square = [&](const char* name) { return &child<nn::Linear>(name, d.c.dim, d.c.dim, d.linear()); };
     if (!d.s.labels.empty()) {
       if (!of_tokens()) pre_classifier_ = square("pre_classifier");
-      classifier_ = &child<nn::Linear>("classifier", d.c.dim, std::ssize(d.s.labels.names), d.linear());
+      classifier_ = &child<nn::Linear>(answers_questions() ? "qa_outputs" : "classifier", d.c.dim,
+                                       std::ssize(d.s.labels.names), d.linear());
     }
     if (!d.s.masked_lm) return;
     vocab_transform_ = square("vocab_transform");
@@ -233,15 +234,17 @@ class DistilBert final : public Model, public Classifier, public MaskedLm {
   const std::vector<std::string>& labels() const override { return d.s.labels.names; }
   std::optional<ProblemType> problem_type() const override { return d.s.labels.problem_type; }
   bool of_tokens() const override { return d.s.labels.of_tokens; }
+  bool answers_questions() const override { return d.s.labels.of_answers; }
   // Of each token, or by the first one of each document, [CLS].
   Tensor logits(const Output& output, Pass& pass) const override {
-    if (of_tokens()) return (*classifier_)(nn::dropout(output.hidden_BTD, d.c.dropout, pass, "classifier"), pass);
+    const double rate = answers_questions() ? d.c.qa_dropout : d.c.dropout;
+    if (of_tokens()) return (*classifier_)(nn::dropout(output.hidden_BTD, rate, pass, "classifier"), pass);
     const Tensor flat_ND = pass.plan().to_flat(output.hidden_BTD).squeeze(0);
     const Tensor first_SD = first_tokens(flat_ND, pass.plan().documents().spans());
     const Tensor x_SD = nn::activate((*pre_classifier_)(first_SD, pass), ops::Activation::relu);
     return (*classifier_)(nn::dropout(x_SD, d.c.seq_classif_dropout, pass, "classifier"), pass);
   }
-  std::string weights_prefix() const override { return "classifier."; }
+  std::string weights_prefix() const override { return answers_questions() ? "qa_outputs." : "classifier."; }
   std::string base_prefix() const override { return "distilbert."; }
 
   const MaskedLm* masked_lm() const override { return vocab_projector_ ? this : nullptr; }
@@ -259,7 +262,8 @@ class DistilBert final : public Model, public Classifier, public MaskedLm {
     return vocab_projector_ && tensor == "vocab_projector.weight";
   }
   bool may_be_fresh(const std::string& weight) const override {
-    return weight.starts_with("classifier.") || weight.starts_with("pre_classifier.") || weight.starts_with("vocab_");
+    return weight.starts_with("classifier.") || weight.starts_with("pre_classifier.") ||
+           weight.starts_with("qa_outputs.") || weight.starts_with("vocab_");
   }
 
  private:
@@ -277,7 +281,8 @@ class DistilBert final : public Model, public Classifier, public MaskedLm {
 void register_distilbert(Registries& hone) {
   hone.models.add<DistilBert, DistilBertConfig>(
       "distilbert",
-      "DistilBERT, alone, with a classification head of texts or of tokens, or with one for masked tokens.");
+      "DistilBERT, alone, with a classification head of texts or of tokens, with one that answers questions, or with "
+      "one for masked tokens.");
 }
 
 }  // namespace hone::models

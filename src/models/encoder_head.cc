@@ -13,12 +13,17 @@ const char* EncoderHead::class_end() const {
 
 void read_head(const LabelKeys& keys, bool tied, EncoderHead& head, Problems& problems) {
   head.labels = read_labels(keys, problems);
-  const auto masks = [](const std::string& name) {
-    return name.ends_with("ForMaskedLM") || name == "BertForPreTraining";
+  const auto says = [&](const auto& fits) {
+    const auto& classes = keys.architectures;
+    return head.labels.empty() && classes && std::any_of(classes->begin(), classes->end(), fits);
   };
-  const auto& classes = keys.architectures;
-  head.masked_lm =
-      head.labels.empty() && tied && classes && std::any_of(classes->begin(), classes->end(), masks);
+  if (says([](const std::string& name) { return name.ends_with("ForQuestionAnswering"); })) {
+    head.labels.names.assign(kPlacesOfAnswers.begin(), kPlacesOfAnswers.end());
+    head.labels.of_tokens = head.labels.of_answers = true;
+  }
+  head.masked_lm = tied && says([](const std::string& name) {
+    return name.ends_with("ForMaskedLM") || name == "BertForPreTraining" || name == "AlbertForPreTraining";
+  });
 }
 
 void ask_for(const HeadRequest& request, bool tied, EncoderHead& head, Problems& problems) {

@@ -95,7 +95,7 @@ HeadLabels read_labels(const LabelKeys& c, Problems& problems) {
 void ask_for(const HeadRequest& head, HeadLabels& labels) {
   if (head.problem_type || labels.names != head.labels) labels.problem_type = head.problem_type;
   labels.names = head.labels;
-  labels.of_tokens = head.of_tokens;
+  labels.of_tokens = head.of_tokens, labels.of_answers = head.answers_questions;
 }
 
 void write_labels(const HeadLabels& labels, const LabelKeys& keys, Node& node) {
@@ -104,9 +104,10 @@ void write_labels(const HeadLabels& labels, const LabelKeys& keys, Node& node) {
   };
   if (labels.problem_type)
     put("problem_type", Node::scalar(config::Values<ProblemType>::write(*labels.problem_type).text(), /*quoted=*/true));
-  else if (labels.empty() && keys.problem_type)
+  else if ((labels.empty() || labels.of_answers) && keys.problem_type)
     put("problem_type", Node::scalar(*keys.problem_type, /*quoted=*/true));
-  if (labels.empty()) return put("id2label", keys.id2label.node), put("label2id", keys.label2id.node);
+  if (labels.empty() || labels.of_answers)
+    return put("id2label", keys.id2label.node), put("label2id", keys.label2id.node);
   Node names = Node::map(), ids = Node::map();
   for (std::size_t i = 0; i < labels.names.size(); ++i) {
     names.at_or_add(std::to_string(i)) = Node::scalar(labels.names[i], /*quoted=*/true);

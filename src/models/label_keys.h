@@ -21,8 +21,8 @@ struct LabelKeys {
     return std::tuple{
         field("architectures", &C::architectures,
               "Which head the folder has: with one ForSequenceClassification it is read, with one "
-              "ForTokenClassification that for tokens, with one ForMaskedLM that for masked tokens; others of encoders "
-              "are passed over."),
+              "ForTokenClassification that for tokens, of encoders with one ForQuestionAnswering that for answers and "
+              "with one ForMaskedLM that for masked tokens; others of encoders are passed over."),
         field("problem_type", &C::problem_type,
               "What a classification head is for: single_label_classification, multi_label_classification or "
               "regression; not said: one label of several, or a score."),
@@ -37,7 +37,12 @@ struct HeadLabels {
   std::vector<std::string> names;
   std::optional<ProblemType> problem_type;  // nothing: it is not said
   bool of_tokens = false;                   // each token has one of them
-  const char* class_end() const { return of_tokens ? "ForTokenClassification" : "ForSequenceClassification"; }
+  bool of_answers = false;                  // they are kPlacesOfAnswers, which config.json does not name
+  const char* class_end() const {
+    return of_answers  ? "ForQuestionAnswering"
+           : of_tokens ? "ForTokenClassification"
+                       : "ForSequenceClassification";
+  }
   bool empty() const { return names.empty(); }
 };
 

@@ -166,6 +166,7 @@ class ModernBert final : public Model, public Classifier, public MaskedLm {
   const std::vector<std::string>& labels() const override { return m.s.labels.names; }
   std::optional<ProblemType> problem_type() const override { return m.s.labels.problem_type; }
   bool of_tokens() const override { return m.s.labels.of_tokens; }
+  bool answers_questions() const override { return m.s.labels.of_answers; }
   Tensor logits(const Output& output, Pass& pass) const override {
     const Tensor x = (*head_)(of_tokens() ? output.hidden_BTD : pooled_SD(output, pass), pass);
     return (*classifier_)(nn::dropout(x, m.c.classifier_dropout, pass, "classifier"), pass);
@@ -220,7 +221,8 @@ class ModernBert final : public Model, public Classifier, public MaskedLm {
 void register_modernbert(Registries& hone) {
   hone.models.add<ModernBert, ModernBertConfig>(
       "modernbert",
-      "ModernBERT, alone, with a classification head of texts or of tokens, or with one for masked tokens.");
+      "ModernBERT, alone, with a classification head of texts or of tokens, with one that answers questions, or with "
+      "one for masked tokens.");
 }
 
 }  // namespace hone::models

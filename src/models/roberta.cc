@@ -26,6 +26,7 @@ class RobertaModel final : public BertBase {
 
   const Classifier* classifier() const override { return head_ || of_each_token_ ? this : nullptr; }
   Tensor logits(const Output& output, Pass& pass) const override {
+    if (answers_questions()) return (*of_each_token_)(output.hidden_BTD, pass);
     if (of_each_token_) return (*of_each_token_)(drop_for_classifier(output.hidden_BTD, pass, "classifier"), pass);
     const Tensor x_SD = drop_for_classifier(first_SD(output, pass), pass, "classifier");
     const Tensor inner_SD = at::tanh(head_->dense(x_SD, pass));
@@ -54,8 +55,8 @@ class RobertaModel final : public BertBase {
 void register_roberta(Registries& hone) {
   hone.models.add<RobertaModel, RobertaConfig>(
       {"roberta", "xlm-roberta", "camembert"},
-      "RoBERTa, XLM-RoBERTa and CamemBERT, alone, with a classification head of texts or of tokens, or with one for "
-      "masked tokens.");
+      "RoBERTa, XLM-RoBERTa and CamemBERT, alone, with a classification head of texts or of tokens, with one that "
+      "answers questions, or with one for masked tokens.");
 }
 
 }  // namespace hone::models

@@ -20,7 +20,7 @@ class TokenWork {
   }
 
   void add_weight(const Model& model, const std::string& name, const Weight& weight) {
-    const double share = weight.share_of_tokens() * share_of_head(model, name, weight);
+    const double share = weight.share_of_tokens() * share_of_head(model, name, weight) * share_of_side(model, name);
     const bool table = weight.use_as() == WeightUse::table;
     if (weight.use_as() != WeightUse::other && !table) add(share * product(weight), weight.trainable());
     if (const CausalLm* lm = model.causal_lm(); lm && table && lm->head().is_weight(weight))
@@ -58,6 +58,13 @@ class TokenWork {
     const Classifier* classifier = model.classifier();
     if (classifier && classifier->of_tokens()) return 1;
     return classifier ? 1 / std::max(1.0, o_.document_length) : 0;
+  }
+
+  // Where sources are read, the tokens that are learnt are those of targets. The head's share is told already.
+  double share_of_side(const Model& model, const std::string& name) const {
+    const Seq2SeqLm* lm = model.seq2seq_lm();
+    if (!lm || name.starts_with("lm_head.")) return 1;
+    return lm->is_of_sources(name) ? 1 - o_.supervised : o_.supervised;
   }
 
   const FlopsOptions& o_;

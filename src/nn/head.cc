@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
+#include "nn/trained_rows.h"
 #include "ops/cross_entropy.h"
 #include "ops/divergence.h"
 #include "ops/linear.h"
@@ -12,6 +13,11 @@
 
 namespace hone::nn {
 
+// Of any shape and type, as buffers may be.
+static Tensor flat_bias(const Weight& bias, const Weight& weight) {
+  return bias.use().flatten().to(weight.use().scalar_type());
+}
+
 Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied, double soft_cap, Weight* bias)
     : tied_(tied != nullptr), soft_cap_(soft_cap), weight_(tied), bias_(bias) {
   if (tied) return;
@@ -19,21 +25,35 @@ Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied, do
   weight_->set_use(WeightUse::product);
 }
 
-bool Head::is_made_apart(const Pass& pass) const { return !tied_ && pass.adapter_of(*weight_); }
+// What a tied head shares of its table's adapter; null: nothing, as other adapters are the look-ups' alone.
+static const TrainedRows* shared_rows(const Head& head, const Weight& weight, const Pass& pass) {
+  return head.tied() ? dynamic_cast<const TrainedRows*>(pass.adapter_of(weight)) : nullptr;
+}
+
+bool Head::is_made_apart(const Pass& pass) const {
+  return tied_ ? shared_rows(*this, *weight_, pass) != nullptr : pass.adapter_of(*weight_) != nullptr;
+}
 
 Tensor Head::logits(const Tensor& hidden, const Pass& pass) const {
-  Tensor made = ops::linear(hidden, with_bias());
-  if (is_made_apart(pass)) made = adapt(made, hidden, *weight_, pass);
+  const ops::LinearWeight own = with_bias();
+  Tensor made = ops::linear(hidden, own);
+  if (const TrainedRows* rows = shared_rows(*this, *weight_, pass))
+    made = rows->in_logits(made, hidden, own.bias_O);
+  else if (is_made_apart(pass))
+    made = adapt(made, hidden, *weight_, pass);
   return ops::soft_capped(made.to(at::toOpMathType(weight_->use().scalar_type())), soft_cap_);
 }
 
 ops::TokenLogProbs Head::log_probs(const Tensor& hidden_BTD, const Tensor& labels_BT, const Pass& pass,
-                                   bool with_statistics) const {
+                                   bool with_statistics, bool with_entropy) const {
   const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
+  if (const TrainedRows* rows = shared_rows(*this, *weight_, pass); rows && !bias_)
+    return ops::linear_log_probs(hidden_ND, rows->in_table(weight_->use()), labels_N, with_statistics,
+                                 {soft_cap_, nullptr, with_entropy});
   if (!is_made_apart(pass) && !bias_)
     return ops::linear_log_probs(hidden_ND, weight_->use(), labels_N, with_statistics,
-                                 {.soft_cap = soft_cap_, .head_sum = weight_->gradient_sum()});
-  return ops::log_probs(logits(hidden_ND, pass), labels_N, with_statistics);
+                                 {soft_cap_, weight_->gradient_sum(), with_entropy});
+  return ops::log_probs(logits(hidden_ND, pass), labels_N, with_statistics, with_entropy);
 }
 
 Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT, const Pass& pass,
@@ -41,8 +61,9 @@ Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, co
   HONE_ASSERT(hidden_BTD.numel() == labels_BT.numel() * hidden_BTD.size(-1));
   const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
   const Tensor weight_N = weight_BT.defined() ? weight_BT.flatten() : weight_BT;
-  if (is_made_apart(
-          pass)) {  // the logits of supervised tokens are held; on a device of all, as the host would have to wait
+  const TrainedRows* rows = shared_rows(*this, *weight_, pass);
+  // The logits of supervised tokens are held; on a device of all, as the host would have to wait.
+  if (is_made_apart(pass) && !rows) {
     if (!hidden_ND.is_cpu()) return ops::cross_entropy(logits(hidden_ND, pass), labels_N, weight_N, options, sums);
     const Tensor index_S = at::nonzero(labels_N != ops::kIgnoreIndex).squeeze(1);
     const ops::TaughtOptions those(options, index_S);
@@ -50,18 +71,19 @@ Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, co
                               weight_N.defined() ? weight_N.index_select(0, index_S) : weight_N, those.options, sums);
   }
   ops::CrossEntropyOptions all = options;
-  all.head_sum = weight_->gradient_sum();
+  all.head_sum = rows ? nullptr : weight_->gradient_sum();
   all.soft_cap = soft_cap_;
   std::optional<ops::HeadBias> bias;
-  if (bias_) all.bias = &bias.emplace(ops::HeadBias{bias_->use(), bias_->gradient_sum()});
-  return ops::linear_cross_entropy(hidden_ND, weight_->use(), labels_N, weight_N, all, sums);
+  if (bias_) all.bias = &bias.emplace(ops::HeadBias{flat_bias(*bias_, *weight_), bias_->gradient_sum()});
+  const Tensor head_VD = rows ? rows->in_table(weight_->use()) : weight_->use();
+  return ops::linear_cross_entropy(hidden_ND, head_VD, labels_N, weight_N, all, sums);
 }
 
 std::int64_t Head::vocab_size() const { return weight_->shape()[0]; }
 
 ops::LinearWeight Head::with_bias() const {
   if (!bias_) return {weight_->use(), {}, weight_->gradient_sum()};
-  return {weight_->use(), bias_->use(), weight_->gradient_sum(), bias_->gradient_sum()};
+  return {weight_->use(), flat_bias(*bias_, *weight_), weight_->gradient_sum(), bias_->gradient_sum()};
 }
 
 }  // namespace hone::nn

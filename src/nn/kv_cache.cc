@@ -70,9 +70,14 @@ std::vector<Tensor*> KvCache::Slot::entries() {
   return all;
 }
 
+std::vector<Tensor*> KvCache::Slot::of_sources() {
+  if (!source_k_RGCK.defined()) return {};
+  return {&source_k_RGCK, &source_v_RGCK};
+}
+
 std::vector<Tensor*> KvCache::Slot::tensors() {
-  std::vector<Tensor*> all{&k_RGCK,      &v_RGCK,      &memory.values_RHKV, &memory.keys_RHK,
-                           &memory.m_RH, &matrix_RHKV, &newest_RTC};
+  std::vector<Tensor*> all{&k_RGCK,      &v_RGCK,     &memory.values_RHKV, &memory.keys_RHK, &memory.m_RH,
+                           &matrix_RHKV, &newest_RTC, &source_k_RGCK,      &source_v_RGCK};
   std::erase_if(all, [](const Tensor* x) { return !x->defined(); });
   return all;
 }
@@ -86,6 +91,7 @@ void KvCache::keep(const std::vector<std::int64_t>& rows) {
   };
   Tensor index = at::tensor(rows, at::kLong);
   pick(lengths_);
+  if (!source_lengths_.empty()) pick(source_lengths_);
   for (Slot& slot : slots_) {
     pick(slot.dropped);
     slot.roomy.clear();
@@ -99,6 +105,7 @@ void KvCache::keep(const std::vector<std::int64_t>& rows) {
 void KvCache::begin_change_of_rows() {
   ++generation_;
   held_R_.clear();
+  last_source_R_ = Tensor();
   is_settled_ = false;
 }
 
@@ -114,6 +121,7 @@ void KvCache::drop(std::int64_t row) {
     }
   }
   leave_out(lengths_);
+  if (!source_lengths_.empty()) leave_out(source_lengths_);
 }
 
 // Where the slot's tensors have no room for them, they get some for half as many more, so that this is rare.
@@ -149,10 +157,48 @@ void KvCache::add_rows(KvCache&& others) {
       for (Tensor* x : slot.entries()) *x = with_capacity(*x, capacity);
       for (Tensor* x : other.entries()) *x = with_capacity(*x, capacity);
     }
+    if (slot.source_k_RGCK.defined()) {
+      const std::int64_t capacity = std::max(slot.source_k_RGCK.size(2), other.source_k_RGCK.size(2));
+      for (Tensor* x : slot.of_sources()) *x = with_capacity(*x, capacity);
+      for (Tensor* x : other.of_sources()) *x = with_capacity(*x, capacity);
+    }
     put_behind(slot, other);
     slot.dropped.insert(slot.dropped.end(), other.dropped.begin(), other.dropped.end());
   }
   lengths_.insert(lengths_.end(), others.lengths_.begin(), others.lengths_.end());
+  source_lengths_.insert(source_lengths_.end(), others.source_lengths_.begin(), others.source_lengths_.end());
+}
+
+void KvCache::take_in_sources(std::int64_t layer, const Tensor& k_SGK, const Tensor& v_SGK,
+                              const std::vector<std::int64_t>& lengths) {
+  HONE_ASSERT(std::ssize(lengths) == rows());
+  Slot& slot = slots_.at(layer);
+  const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  slot.source_k_RGCK = at::zeros({rows(), k_SGK.size(1), longest, k_SGK.size(2)}, k_SGK.options());
+  slot.source_v_RGCK = at::zeros_like(slot.source_k_RGCK);
+  std::vector<ops::CacheRun> runs;
+  std::int64_t begin = 0;
+  for (std::int64_t row = 0; row < rows(); ++row) {
+    if (lengths[row] > 0) runs.push_back({begin, lengths[row], row, 0});
+    begin += lengths[row];
+  }
+  ops::store_in_cache(k_SGK, v_SGK, {slot.source_k_RGCK, slot.source_v_RGCK}, runs);
+  source_lengths_ = lengths;
+  last_source_R_ = Tensor();
+}
+
+// As of a newest token that stands where the source ends.
+Tensor KvCache::attend_to_sources(std::int64_t layer, const Tensor& q_RHK, const ops::AttentionOptions& options) {
+  const Slot& slot = slots_.at(layer);
+  HONE_ASSERT(slot.source_k_RGCK.defined() && q_RHK.size(0) == rows() && !options.bias);
+  if (!last_source_R_.defined()) {
+    std::vector<std::int64_t> last = source_lengths_;
+    for (std::int64_t& one : last) --one;
+    last_source_R_ = devices::sent(host::tensor_of(last, {rows()}), q_RHK.device());
+  }
+  ops::AttentionOptions of_one = options;
+  of_one.mask = ops::Mask::causal();
+  return ops::decode_attention(q_RHK, slot.source_k_RGCK, slot.source_v_RGCK, last_source_R_, of_one);
 }
 
 void KvCache::drop_oldest(Slot& slot, std::int64_t row, std::int64_t left) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,12 @@ class HONE_API KvCache final : public Past {
   // Puts the rows of another cache of the same model, which has been through a pass as this one has, behind these.
   void add_rows(KvCache&& others);
 
+  // What the row's first `length` tokens left, for a text of `whole` tokens that begins with them: a cache of its own,
+  // with as much memory as they need. null: it is not there any longer, as a memory or a window has gone on, or such a
+  // text's tokens are rotated by other angles.
+  std::unique_ptr<KvCache> beginning_of(std::int64_t row, std::int64_t length, std::int64_t whole) const;
+  bool has_beginning_of(std::int64_t row, std::int64_t length, std::int64_t whole) const;
+
   // Adds the pass's keys and values to layer `layer` and attends. Called by nn::attend.
   // REQUIRES: options.mask is causal, with the layer's window. v_NGK undefined: keys are values, too, and kept once.
   // rope: by which q and k are yet to be rotated; null: they are.
@@ -53,6 +60,12 @@ class HONE_API KvCache final : public Past {
   // Attends to what layer `layer` has: in this pass it has attended by attend(), with these keys and values, rotated.
   Tensor attend_again(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
                       const Plan& plan, const ops::AttentionOptions& options);
+  // Keys and values that layer `layer` made of the rows' sources, of which each row has one: for all passes to come.
+  // `lengths`: of the sources, row after row. Called by nn::attend_to_sources.
+  void take_in_sources(std::int64_t layer, const Tensor& k_SGK, const Tensor& v_SGK,
+                       const std::vector<std::int64_t>& lengths);
+  // One token of each row to all keys of its source.
+  Tensor attend_to_sources(std::int64_t layer, const Tensor& q_RHK, const ops::AttentionOptions& options);
   // A matrix memory of layer `layer` takes in the pass's tokens. Called by nn::mlstm.
   Tensor mlstm(std::int64_t layer, const ops::MlstmInput& input, const Plan& plan, double eps);
   // The same of nn::gated_delta, nn::ssd and nn::ShortConvolution.
@@ -93,20 +106,24 @@ class HONE_API KvCache final : public Past {
   at::Tensor positions_R(at::Device device) override { return held_R(0, device); }
 
   const ops::RopeTable& rope_table(const Rope& rope, std::int64_t end, const Tensor& like) override;
+  void note_other_angles() override { has_other_angles_ = true; }
 
  private:
   struct Slot {
     Tensor k_RGCK, v_RGCK;              // v undefined: it is k
     ops::MlstmMemory memory;            // instead of them
     Tensor matrix_RHKV, newest_RTC;     // instead of them: a memory, and what a convolution has yet to read
+    Tensor source_k_RGCK, source_v_RGCK;  // of sources, padded
     std::vector<std::int64_t> dropped;  // per row: oldest tokens that a window no longer needs
     std::vector<Tensor> roomy;          // those of tensors() with room for more rows behind theirs; none: there is none
     std::vector<Tensor*> tensors();  // those that are there
     std::vector<Tensor*> entries();  // likewise, of keys and values
+    std::vector<Tensor*> of_sources();  // likewise, of those of sources
     const Tensor& values() const { return v_RGCK.defined() ? v_RGCK : k_RGCK; }
   };
   void begin_change_of_rows();
   void put_behind(Slot& slot, Slot& other) const;
+  bool still_has(std::size_t layer, std::int64_t row, std::int64_t length) const;
   bool keeps_nothing(std::size_t layer) const {  // as it uses what another one has
     return spec_.layers[layer].kv_heads == 0 && !remembers(layer);
   }
@@ -130,13 +147,14 @@ class HONE_API KvCache final : public Past {
   Tensor counted(std::int64_t window) const;
   CacheSpec spec_;
   std::vector<Slot> slots_;
-  std::vector<std::int64_t> lengths_;
+  std::vector<std::int64_t> lengths_, source_lengths_;  // of rows; the latter empty: there are no sources
+  Tensor last_source_R_;  // int64, on the device: each source's last token
   std::map<const Rope*, ops::RopeTable> rope_tables_;
   std::vector<Room> rooms_;  // of room_for_one_each
   // What rows hold in layers of one window, on the device, where passes of one token of each row move it on; stale: the
   // host knows better.
   std::map<std::int64_t, Tensor> held_R_;
-  bool stale_ = true, counts_are_left_ = false;
+  bool stale_ = true, counts_are_left_ = false, has_other_angles_ = false;
   std::int64_t generation_ = 0;
   // Since the pass began the device was given nothing that changes entries, but newest ones, what rows hold or angles.
   bool is_settled_ = false;

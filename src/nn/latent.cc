@@ -8,6 +8,7 @@
 #include "hone/adapter.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
+#include "ops/linear_weight.h"
 #include "ops/matmul.h"
 #include "tensor/host.h"
 
@@ -46,7 +47,8 @@ Tensor by_heads(const Tensor& x_NHI, const Tensor& b_HIO) {
 // The weight with the pass's adapter, of each head.
 Tensor weight_of(const Linear& expand, const LatentHeads& sizes, const Pass& pass) {
   const Adapter* adapter = pass.adapter_of(expand.weight);
-  const Tensor weight = adapter ? adapter->merged(expand.weight.use()) : expand.weight.use();
+  const Tensor own = expand.with_bias().weight_OI;
+  const Tensor weight = adapter ? adapter->merged(own) : own;
   return weight.detach().view({sizes.heads, sizes.plain + sizes.values, sizes.latent});
 }
 

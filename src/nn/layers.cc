@@ -3,7 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "ops/embedding.h"
+#include "ops/fake_quantize.h"
 #include "ops/gated.h"
 #include "ops/linear.h"
 
@@ -11,6 +14,12 @@ namespace hone::nn {
 
 namespace {
 constexpr Init normal(double std) { return {.kind = Init::Kind::normal, .std = std}; }
+
+Grid input_grid(const Linear& linear) {
+  const FakeQuantized& grids = linear.weight.fake_quantized();
+  return grids.weight == Grid::none ? Grid::none : grids.input;
+}
+Tensor rounded_input(const Tensor& x, Grid grid) { return grid == Grid::none ? x : ops::fake_quantized_rows(x, grid); }
 }  // namespace
 
 Tensor adapt(Tensor y, const Tensor& x, const Weight& weight, const Pass& pass) {
@@ -28,7 +37,7 @@ Linear::Linear(std::int64_t in, std::int64_t out, Options options)
 
 Tensor Linear::operator()(const Tensor& x, const Pass& pass) const {
   const ops::LinearWeight own = with_adapter(pass);
-  Tensor y = ops::linear(x, own);
+  Tensor y = ops::linear(rounded_input(x, input_grid(*this)), own);
   return own.low_ranks.empty() ? adapt(std::move(y), x, weight, pass) : y;
 }
 
@@ -36,6 +45,10 @@ ops::LinearWeight Linear::with_bias() const {
   ops::LinearWeight own{weight.use(), bias ? bias->use() : Tensor(), weight.gradient_sum(),
                         bias ? bias->gradient_sum() : nullptr};
   own.quantized = weight.quantized();
+  if (const FakeQuantized& grids = weight.fake_quantized(); grids.weight != Grid::none) {
+    own.weight_OI = ops::fake_quantized(own.weight_OI, grids.weight, grids.group_size, own.sum);
+    own.sum = nullptr;  // it is the rounding's
+  }
   return own;
 }
 
@@ -51,9 +64,30 @@ bool Linear::is_made_apart(const Pass& pass) const {
   return adapter && adapter->low_ranks(pass).empty();
 }
 
+namespace {
+
+// Of what each of them rounds; equal layers share it.
+std::vector<Tensor> rounded_linears(const Tensor& x, std::initializer_list<const Linear*> linears, const Pass& pass) {
+  std::vector<ops::LinearWeight> weights;
+  std::vector<Tensor> made;
+  const Grid grid = input_grid(**linears.begin());
+  bool alike = true;
+  for (const Linear* linear : linears) alike &= input_grid(*linear) == grid && !pass.adapter_of(linear->weight);
+  for (const Linear* linear : linears)
+    if (alike)
+      weights.push_back(linear->with_bias());
+    else
+      made.push_back((*linear)(x, pass));
+  return alike ? ops::linears(rounded_input(x, grid), weights) : made;
+}
+
+}  // namespace
+
 std::vector<Tensor> linears(const Input& x, std::initializer_list<const Linear*> linears, const Pass& pass) {
   std::vector<ops::LinearWeight> weights;
   bool apart = false;
+  const auto rounds = [](const Linear* linear) { return input_grid(*linear) != Grid::none; };
+  if (std::any_of(linears.begin(), linears.end(), rounds)) return rounded_linears(x.value(), linears, pass);
   for (const Linear* linear : linears) {
     weights.push_back(linear->with_adapter(pass));
     apart |= weights.back().low_ranks.empty() && pass.adapter_of(linear->weight);
@@ -82,7 +116,9 @@ GatedMlp::GatedMlp(const Options& o)
       down_(child<Linear>(o.down, o.inner, o.hidden, Linear::Options{o.bias, o.down_std.value_or(o.std)})) {}
 
 Tensor GatedMlp::operator()(const Input& x, const Pass& pass) const {
-  const bool apart = gate_.is_made_apart(pass) || up_.is_made_apart(pass) || down_.is_made_apart(pass);
+  const bool rounds = input_grid(gate_) != Grid::none || input_grid(down_) != Grid::none;
+  const bool apart =
+      rounds || gate_.is_made_apart(pass) || up_.is_made_apart(pass) || down_.is_made_apart(pass);
   if (!apart) return x.gated_mlp(with_adapters(pass), activation_);
   const std::vector<Tensor> both = linears(x, {&gate_, &up_}, pass);
   return down_(ops::gated(both[0], both[1], activation_), pass);

@@ -15,6 +15,7 @@
 #include "nn/lora.h"
 #include "nn/lora_start.h"
 #include "nn/lora_targets.h"
+#include "nn/trained_rows.h"
 
 namespace hone {
 namespace {
@@ -165,6 +166,8 @@ namespace {
 struct Plan {
   std::vector<Planned> modules;
   std::vector<nn::NamedWeight> whole;
+  nn::NamedWeight table = {};  // whose rows of `tokens` are trained
+  std::vector<std::int64_t> tokens = {};
 };
 
 Plan plan_of(Model& model, const LoraConfig& config) {
@@ -177,6 +180,9 @@ Plan plan_of(Model& model, const LoraConfig& config) {
   check_experts(plan.modules, config);
   check_patterns_used("rank_pattern", keys_of(config.rank_pattern), ranks_used, targets);
   check_patterns_used("alpha_pattern", keys_of(config.alpha_pattern), alphas_used, targets);
+  if (config.trainable_token_indices.empty()) return plan;
+  plan.table = nn::table_of_tokens(model, config, targets);
+  plan.tokens = nn::token_numbers(config.trainable_token_indices, plan.table.weight->shape()[0]);
   return plan;
 }
 
@@ -197,6 +203,7 @@ LoraReport report_of(const Plan& plan) {
     report.parameters += one.options.rank * (outputs + (own_a ? inputs : 0)) + (one.options.magnitude ? outputs : 0);
     report.adapted.push_back(one.target.module);
   }
+  if (plan.table.weight) report.parameters += std::ssize(plan.tokens) * plan.table.weight->shape()[1];
   return report;
 }
 
@@ -226,6 +233,11 @@ LoraReport apply_lora(Model& model, const LoraConfig& config, std::uint64_t seed
     made[module] = adapter.get();
     one.target.weight->set_adapter(std::move(adapter), name);
   }
+  if (plan.table.weight) {
+    auto rows = std::make_unique<nn::TrainedRows>(*plan.table.weight, plan.tokens);
+    rows->start_as(*plan.table.weight);
+    plan.table.weight->set_adapter(std::move(rows), name);
+  }
   return report_of(plan);
 }
 
@@ -254,7 +266,7 @@ std::vector<std::pair<Weight*, Tensor>> merged_weights(Model& model, const std::
   const at::NoGradGuard no_grad;
   std::vector<std::pair<Weight*, Tensor>> all;
   each_adapter(model, name, [&](const std::string& module, Weight& weight, Adapter& adapter) {
-    if (nn::is_tied_table(model, weight))
+    if (nn::is_tied_table(model, weight) && !dynamic_cast<const nn::TrainedRows*>(&adapter))
       throw Error(ErrorKind::config, fmt::format("{}: the head uses this table, too, and its adapter is for look-ups "
                                                  "alone: there is no merged weight for both",
                                                  module))

@@ -104,7 +104,7 @@ void refuse_tied_table(const Model& model, const NamedWeight& one) {
               fmt::format("adapter.modules_to_save: {}: the head uses this table, too; PEFT, whose files adapters are, "
                           "would train a copy for look-ups alone",
                           one.module))
-      .hint("give it an adapter (targets), or train all weights");
+      .hint("trainable_token_indices trains some tokens' rows for both; all of them are trained without an adapter");
 }
 
 }  // namespace
@@ -221,6 +221,23 @@ void check_modules_to_save(Model& model, const std::vector<std::string>& entries
     if (std::none_of(all.begin(), all.end(), [&](const auto& one) { return is_within(one.module, entry); }))
       throw unknown("modules_to_save", entry, model, modules_of(model));
   for (const NamedWeight& one : all) refuse_tied_table(model, one), refuse_unnamed(one.module, "modules_to_save");
+}
+
+NamedWeight table_of_tokens(Model& model, const LoraConfig& config, const std::vector<NamedWeight>& targets) {
+  const auto refuse = [](const std::string& fact) {
+    return Error(ErrorKind::config, "adapter.trainable_token_indices: " + fact);
+  };
+  if (model.seq2seq_lm()) throw refuse("not for models of an encoder and a decoder, which share their table");
+  const std::vector<NamedWeight> modules = modules_of(model);
+  const auto found = std::find_if(modules.begin(), modules.end(), [&](const NamedWeight& one) {
+    return one.weight->use_as() == WeightUse::table && one.weight->shape()[0] == model.vocab_size();
+  });
+  if (found == modules.end()) throw refuse("the model has no table of embeddings");
+  if (std::any_of(targets.begin(), targets.end(), [&](const auto& one) { return one.weight == found->weight; }))
+    throw refuse(fmt::format("{} is among adapter.targets, too; expected one of them", found->module));
+  if (is_within_any(found->module, config.modules_to_save))
+    throw refuse(fmt::format("{} is among adapter.modules_to_save, too; expected one of them", found->module));
+  return *found;
 }
 
 std::vector<std::string> modules_named(Model& model, const std::vector<std::string>& targets) {

@@ -22,6 +22,9 @@ std::vector<NamedWeight> lora_targets(Model& model, const LoraConfig& config);
 std::vector<NamedWeight> whole_modules(Model& model, const std::vector<std::string>& modules);
 // Throws Error(config) for an entry that matches nothing, or a table that makes the outputs, too.
 void check_modules_to_save(Model& model, const std::vector<std::string>& modules);
+// The table that tokens are looked up in, of which rows can be trained (LoraConfig::trainable_token_indices). Throws
+// Error(config): the model has none that PEFT would find, or it is among the targets or modules_to_save.
+NamedWeight table_of_tokens(Model& model, const LoraConfig& config, const std::vector<NamedWeight>& targets);
 // What PEFT calls them: ends of names without expressions.
 std::vector<std::string> saved_names(Model& model, const std::vector<std::string>& modules);
 

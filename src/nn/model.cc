@@ -173,6 +173,9 @@ const Classifier& require_classifier(const Model& model, const std::string& what
   if (classifier && classifier->labels().size() < labels)
     throw Error(ErrorKind::config, what + ": the model's classification head has one label; expected at least two")
         .hint("a head of one label gives a score, as a reward model's");
+  if (classifier && classifier->answers_questions())
+    throw Error(ErrorKind::config, what + ": the model's head answers questions; expected one that gives texts labels")
+        .hint("objective and evaluation question_answering are for it");
   if (classifier && classifier->of_tokens())
     throw Error(ErrorKind::config, what + ": the model's head gives each token a label; expected one for texts")
         .hint("objective and evaluation token_classification are for it");
@@ -183,16 +186,27 @@ const Classifier& require_classifier(const Model& model, const std::string& what
 
 const Classifier& require_token_classifier(const Model& model, const std::string& what) {
   const Classifier* classifier = model.classifier();
-  if (classifier && classifier->of_tokens() && classifier->labels().size() > 1) return *classifier;
+  const bool answers = classifier && classifier->answers_questions();
+  if (classifier && classifier->of_tokens() && !answers && classifier->labels().size() > 1) return *classifier;
   const std::string type = model.hf_config().find("model_type")->text();
   throw Error(ErrorKind::config,
               fmt::format("{}: needs a head that gives each token one of two labels or more; this model of type {} "
                           "has {}",
                           what, type,
                           !classifier                ? "none"
+                          : answers                  ? "one that answers questions"
                           : !classifier->of_tokens() ? "one that gives texts labels"
                                                      : "one of a single label"))
       .hint("objective: token_classification gives a model such a head and trains it");
+}
+
+const Classifier& require_question_answerer(const Model& model, const std::string& what) {
+  const Classifier* classifier = model.classifier();
+  if (classifier && classifier->answers_questions()) return *classifier;
+  throw Error(ErrorKind::config, fmt::format("{}: needs a head that says where in a text an answer stands, which this "
+                                             "model of type {} has not",
+                                             what, model.hf_config().find("model_type")->text()))
+      .hint("objective: question_answering gives encoders such as bert, roberta and deberta-v2 one and trains it");
 }
 
 const MaskedLm& require_masked_lm(const Model& model, const std::string& what) {
@@ -203,6 +217,23 @@ const MaskedLm& require_masked_lm(const Model& model, const std::string& what) {
 }
 
 const CausalLm& require_causal_lm(const Model& model, const std::string& what) {
+  const CausalLm& lm = require_language_model(model, what);
+  if (!model.seq2seq_lm()) return lm;
+  throw Error(ErrorKind::config, fmt::format("{}: needs a model that continues texts; one of type {} has an encoder "
+                                             "that reads them, and a decoder that answers",
+                                             what, model.hf_config().find("model_type")->text()))
+      .hint("objective: {type: seq2seq} trains such a model, and hone generate and hone eval take it");
+}
+
+const Seq2SeqLm& require_seq2seq_lm(const Model& model, const std::string& what) {
+  if (const Seq2SeqLm* lm = model.seq2seq_lm()) return *lm;
+  throw Error(ErrorKind::config, fmt::format("{}: needs a model with an encoder and a decoder, as T5 and BART; got one "
+                                             "of type {}",
+                                             what, model.hf_config().find("model_type")->text()))
+      .hint("a model that continues texts learns prompts with completions by objective causal_lm");
+}
+
+const CausalLm& require_language_model(const Model& model, const std::string& what) {
   if (const CausalLm* lm = model.causal_lm()) return *lm;
   throw Error(ErrorKind::config, fmt::format("{}: needs a language-model head, {} this model of type {} has{}", what,
                                              model.classifier() ? "and a classification head is what" : "which",

@@ -19,6 +19,7 @@ class Past {
   virtual at::Tensor positions_R(at::Device device) = 0;
   // cos and sin of positions 0 to `end` and beyond, of documents of length class 0: kept from pass to pass.
   virtual const ops::RopeTable& rope_table(const Rope& rope, std::int64_t end, const at::Tensor& like) = 0;
+  virtual void note_other_angles() = 0;  // the pass has others, as it has a document of another class
 };
 
 }  // namespace hone::nn

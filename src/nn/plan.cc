@@ -39,7 +39,7 @@ Plan::Plan(const Batch& batch, Past* cache, bool share_prefixes)
   if (!share_prefixes)
     for (Doc& doc : docs) doc.shared = 0;
   if (!docs.empty())
-    place(docs, batch.ids_BT.device());
+    place(without_sources(docs, batch.ids_BT.device()), batch.ids_BT.device());
   else if (batch.segments_BT.defined())
     place(docs_of_segments(batch.segments_BT), batch.ids_BT.device());
   else
@@ -63,6 +63,37 @@ std::vector<ops::Span> spans_in_rows(const Batch& batch) {
     spans.push_back({row + doc.begin, row + doc.end});
   }
   return spans;
+}
+
+Tensor Sources::of(const Tensor& x_BTD) const { return x_BTD.flatten(0, 1).index_select(0, kept_S).unsqueeze(0); }
+
+// Each of the others reads the source of its group, which lies in its row.
+std::vector<Doc> Plan::without_sources(const std::vector<Doc>& docs, at::Device device) {
+  std::vector<Doc> others;
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> numbers;  // by row and group
+  std::vector<ops::Span> spans;
+  std::vector<std::int64_t> kept;
+  for (const Doc& doc : docs) {
+    if (doc.role != Role::source) {
+      others.push_back(doc);
+      continue;
+    }
+    const std::int64_t begin = std::ssize(kept), end = begin + doc.end - doc.begin;
+    numbers[{doc.row, doc.group}] = std::ssize(spans);
+    spans.push_back({begin, end});
+    sources_.docs.push_back({spans.back(), doc.row, 0});
+    for (std::int64_t t = doc.begin; t < doc.end; ++t) kept.push_back(doc.row * length_ + t);
+  }
+  if (spans.empty()) return others;
+  for (const Doc& doc : others) {
+    const auto source = numbers.find({doc.row, doc.group});
+    if (source == numbers.end())
+      throw Error(ErrorKind::data, fmt::format("row {} has a target without a source of its group", doc.row));
+    sources_.of_docs.push_back(source->second);
+  }
+  sources_.documents = std::move(spans);
+  sources_.kept_S = devices::sent(host::tensor_of(kept, {std::ssize(kept)}), device);
+  return others;
 }
 
 void Plan::place(const std::vector<Doc>& docs, at::Device device) {
@@ -181,6 +212,7 @@ const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
                                : from_documents(each_token([](const PlannedDoc& doc) { return doc.position; }));
   } else {
     lasting_ = false;
+    if (cache_) cache_->note_other_angles();
     const auto stretches = stretches_of(docs_, rope);
     std::vector<Tensor> angles{at::empty({0, rope.head_size() / 2}, at::kFloat)};
     for (const auto& [length_class, s] : stretches) angles.push_back(rope.angles(s.low, s.high, length_class));

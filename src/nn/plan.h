@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hone/batch.h"
@@ -24,9 +25,20 @@ struct PlannedDoc {
   std::int64_t position = 0;  // of its first token: 0, or what the cache holds of the row
 };
 
+// Documents that others read whole (Role::source). Their tokens lie on an axis of their own, one after another.
+struct Sources {
+  std::vector<PlannedDoc> docs = {};
+  ops::Documents documents = {};          // their spans
+  std::vector<std::int64_t> of_docs = {};  // which one each of the plan's documents reads
+  Tensor kept_S = {};                      // positions b * T + t of their tokens
+  Tensor of(const Tensor& x_BTD) const;    // [B,T,D] -> [1,S,D]
+};
+
 // Layers see tokens on one flat axis. Where the batch has padding, only the real tokens are on it: padding is never
 // computed. Attention sees documents, one after the other on an axis of their own. It is the flat one, unless prefixes
 // are shared: then what a group's documents begin with as its first one is on the flat axis once.
+//
+// Sources are not among these documents: for all but who reads them they are as padding.
 //
 // Or padding is computed, too: then rows of one size make work of one size, whatever documents are in them, and what
 // depends on these lies on the device.
@@ -44,6 +56,7 @@ class Plan {
     return docs_;
   }
   const ops::Documents& documents() const { return documents_; }  // their spans
+  const Sources& sources() const { return sources_; }             // none: of a step of generation, or of other models
   std::int64_t tokens() const { return tokens_; }  // on the flat axis
   // Of a cache's rows: a step of generation. Where tokens stand then lies on the device (Past::positions_R).
   bool is_one_token_each() const;
@@ -72,14 +85,21 @@ class Plan {
 
   // The rotary tables of this pass, made on the first call for `rope`. `like` gives device and precision.
   const ops::RopeTable& rope(const Rope& rope, const Tensor& like);
+  // Another one, with rows for the tokens of the flat axis: of who knows better where they stand.
+  void set_rope(const Rope& rope, ops::RopeTable table) {
+    tables_[&rope] = std::move(table);
+    lasting_ = false;
+  }
 
  private:
   void place(const std::vector<Doc>& docs, at::Device device);
+  std::vector<Doc> without_sources(const std::vector<Doc>& docs, at::Device device);
   void share(const std::vector<Doc>& docs);
   Past* cache_ = nullptr;
   std::int64_t rows_ = 0, length_ = 0, tokens_ = 0;
   std::vector<PlannedDoc> docs_;
   ops::Documents documents_;
+  Sources sources_;
   bool lasting_ = true;
   mutable bool docs_were_asked_ = false;
   Tensor positions_N_;

@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "base/strings.h"
+#include "hone/config.h"
 #include "tensor/by_document.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
@@ -41,12 +43,17 @@ Tensor means(const Tensor& x_ND, const Batch& batch) {
 Pooling usual_pooling(const Model& model) { return model.causal_lm() ? Pooling::last : Pooling::mean; }
 
 std::int64_t embedding_width(const Model& model) {
+  if (model.seq2seq_lm())
+    throw Error(ErrorKind::config, "vectors of texts: the model has an encoder and a decoder; expected one of both");
   std::int64_t width = 0;
   model.each_weight([&](const std::string&, const Weight& weight) {
     const std::vector<std::int64_t>& shape = weight.shape();
     if (width == 0 && shape.size() == 2 && shape[0] == model.vocab_size()) width = shape[1];  // the table of words
   });
   if (width == 0) throw Error(ErrorKind::config, "the model has no table of words, whose width its vectors have");
+  const config::Node config = model.hf_config();  // a table may be narrower, as ALBERT's
+  if (const config::Node* hidden = config.find("hidden_size"); hidden && config.find("embedding_size"))
+    return parse_int(hidden->text()).value_or(width);
   return width;
 }
 

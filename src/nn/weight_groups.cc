@@ -2,13 +2,16 @@
 #include "nn/weight_groups.h"
 
 #include <map>
+#include <utility>
 
 namespace hone::nn {
 namespace {
 
 std::map<const Weight*, std::size_t> units_of(const Model& model) {
   std::map<const Weight*, std::size_t> units;
-  model.each_weight([&](const std::string&, const Weight& weight) { units[&weight] = 0; });
+  const auto of_root = [&](const std::string&, const Weight& weight) { units[&weight] = 0; };
+  model.each_weight(of_root);
+  for (const auto& [name, module] : model.beside()) std::as_const(*module).each_weight(of_root);
   const std::vector<const Block*> blocks = model.blocks();
   for (std::size_t i = 0; i < blocks.size(); ++i)
     blocks[i]->each_weight([&](const std::string&, const Weight& weight) { units[&weight] = i + 1; });

@@ -1,5 +1,6 @@
 // Next-token prediction: token-weighted cross-entropy of every supervised position.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +19,7 @@ namespace hone {
 
 namespace objectives {
 enum class LossMetric { accuracy, perplexity, z_loss, weight_sum };
-enum class TokenLoss { nll, dft };
+enum class TokenLoss { nll, dft, eaft };
 }  // namespace objectives
 
 template <>
@@ -31,7 +32,8 @@ inline constexpr auto config::enum_names<objectives::LossMetric> =
 template <>
 inline constexpr auto config::enum_names<objectives::TokenLoss> =
     std::to_array<std::pair<objectives::TokenLoss, std::string_view>>({{objectives::TokenLoss::nll, "nll"},
-                                                                       {objectives::TokenLoss::dft, "dft"}});
+                                                                       {objectives::TokenLoss::dft, "dft"},
+                                                                       {objectives::TokenLoss::eaft, "eaft"}});
 
 }  // namespace hone
 
@@ -42,15 +44,23 @@ class CausalLmLoss final : public Objective {
  public:
   struct Config {
     TokenLoss loss_type = TokenLoss::nll;
-    double label_smoothing = 0, z_loss = 0;
+    double eaft_alpha = 1, label_smoothing = 0, z_loss = 0;
+    std::int64_t eaft_k = 20;
     std::vector<LossMetric> metrics;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
           field("loss_type", &C::loss_type,
                 "What is learnt of a token: nll, the negative logarithm of its probability; dft, that times the "
-                "probability, so that what the model finds unlikely pulls no harder (arXiv:2508.05629). Evaluations "
-                "measure nll."),
+                "probability, so that what the model finds unlikely pulls no harder (arXiv:2508.05629); eaft, that "
+                "times the entropy there, so that what the model is sure of changes little (arXiv:2601.02151). "
+                "Evaluations measure nll."),
+          field("eaft_alpha", &C::eaft_alpha, "Of eaft: the power of the entropy that a token is weighed by; 0 = nll.",
+                {.low = 0, .high = 100}),
+          field("eaft_k", &C::eaft_k,
+                "Of eaft: of so many likeliest tokens among themselves is the entropy, in nats; of all, where there "
+                "are no more.",
+                at_least(1)),
           field("label_smoothing", &C::label_smoothing,
                 "Share of each target that is spread over the whole vocabulary.", {.low = 0, .high = 0.999}),
           field("z_loss", &C::z_loss, "Weight of the squared log-normaliser, which keeps logits near zero; 0 = off.",
@@ -65,19 +75,29 @@ class CausalLmLoss final : public Objective {
       const bool z = std::find(metrics.begin(), metrics.end(), LossMetric::z_loss) != metrics.end();
       problems.require(!z || z_loss > 0, "metrics", "z_loss: its weight, z_loss, is 0");
       const bool plain = label_smoothing == 0 && z_loss == 0;
-      problems.require(loss_type == TokenLoss::nll || plain, "loss_type", "dft: not with label_smoothing or z_loss");
+      const std::string name = config::Values<TokenLoss>::write(loss_type).text();
+      problems.require(loss_type == TokenLoss::nll || plain, "loss_type",
+                       name + ": not with label_smoothing or z_loss");
+      const Config usual;
+      problems.require(loss_type == TokenLoss::eaft || eaft_alpha == usual.eaft_alpha, "eaft_alpha",
+                       "only with loss_type eaft");
+      problems.require(loss_type == TokenLoss::eaft || eaft_k == usual.eaft_k, "eaft_k", "only with loss_type eaft");
       const bool perplexity = std::find(metrics.begin(), metrics.end(), LossMetric::perplexity) != metrics.end();
       problems.require(loss_type == TokenLoss::nll || !perplexity, "metrics",
-                       "perplexity: not of loss_type dft, whose loss is no logarithm of a probability; evaluations "
-                       "measure it");
+                       fmt::format("perplexity: not of loss_type {}, whose loss is no logarithm of a probability; "
+                                   "evaluations measure it",
+                                   name));
     }
   };
   explicit CausalLmLoss(const Config& config)
       : options_{.label_smoothing = config.label_smoothing,
                  .z_loss = config.z_loss,
-                 .by_probability = config.loss_type == TokenLoss::dft},
+                 .by_probability = config.loss_type == TokenLoss::dft,
+                 .by_entropy_of = config.loss_type == TokenLoss::eaft ? config.eaft_k : 0,
+                 .entropy_power = config.eaft_alpha},
         metrics_(config.metrics) {}
 
+  Needs needs() const override { return {.pictures = true}; }
   void check(const Model& model) const override { require_causal_lm(model, "objective causal_lm"); }
   std::vector<std::string> evaluations() const override { return {"perplexity"}; }
 
@@ -86,7 +106,7 @@ class CausalLmLoss final : public Objective {
   }
 
   bool draws_labels() const override {
-    return !options_.by_probability;
+    return !options_.by_probability && options_.by_entropy_of == 0;
   }  // else the gradients are not its likelihood's
   Batch drawn(const Model& model, const Output& output, const Batch& batch, const Pass& pass,
               const Random& random) const override {

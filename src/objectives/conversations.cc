@@ -78,7 +78,7 @@ void Conversing::draw_turns(const std::vector<Talked*>& lines) {
   for (const Talked* one : lines)
     draws.push_back({one->read(), one->seed_of_turn(),
                      options_.max_completion_length - static_cast<std::int64_t>(one->answer.ids.size())});
-  std::vector<Generated> turns = draw(draws, options_, context_);
+  std::vector<Generated> turns = draw({{context_.model}}, draws, options_, context_);
   for (std::size_t i = 0; i < lines.size(); ++i) take(*lines[i], std::move(turns[i]));
 }
 

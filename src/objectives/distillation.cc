@@ -94,6 +94,10 @@ class Distillation final : public Objective {
     const CausalLm& lm = require_causal_lm(teacher.model, "objective distillation: the teacher");
     Pass pass(batch);
     pass.adapter = teacher.adapter;
+    if (lm.head().is_made_apart(pass))
+      throw Error(ErrorKind::config, "objective.teacher: its adapter changes its head; expected a model whose head "
+                                     "is one weight")
+          .hint("hone merge makes one model of both");
     const Tensor hidden_BTE = lm.forward(batch, pass).hidden_BTD;
     teacher_soft_cap_ = lm.head().soft_cap();
     return {{kHidden, hidden_BTE}, {kHead, lm.head().with_bias().weight_OI}};

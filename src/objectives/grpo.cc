@@ -5,12 +5,17 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "hone/registry.h"
 #include "objectives/means.h"
 #include "tensor/by_document.h"
 
 namespace hone::objectives {
 namespace {
+
+constexpr const char *kActiveEntropy = "entropy/active", *kCoefficient = "entropy_coef",
+                     *kLastEntropy = "last_entropy";
 
 PolicyLossOptions loss_of(const Grpo::Config& c) {
   return {.loss_type = c.loss_type,
@@ -57,10 +62,20 @@ void Grpo::Config::validate(Problems& problems) const {
   problems.require(
       multi_objective_aggregation == AggregateRewards::sum_then_normalize || scale_rewards == ScaleRewards::group,
       "scale_rewards", "not with multi_objective_aggregation normalize_then_sum, which scales twice");
+  const auto adaptive = [&](const char* option, double value, double otherwise) {
+    problems.require(use_adaptive_entropy || value == otherwise, option, "only with use_adaptive_entropy");
+  };
+  adaptive("entropy_coef_min", entropy_coef_min, none.entropy_coef_min);
+  adaptive("entropy_coef_max", entropy_coef_max, none.entropy_coef_max);
+  adaptive("entropy_coef_delta", entropy_coef_delta, none.entropy_coef_delta);
+  adaptive("entropy_target", entropy_target, none.entropy_target);
+  problems.require(entropy_coef_min <= entropy_coef_max, "entropy_coef_min", "above entropy_coef_max");
 }
 
 Grpo::Grpo(const Config& config)
-    : PolicyObjective("grpo", config, config.beta), config_(config), loss_(loss_of(config)) {}
+    : PolicyObjective("grpo", config, config.beta), config_(config), loss_(loss_of(config)) {
+  entropy_.coefficient = config.entropy_coef;
+}
 
 std::vector<double> Grpo::advantages(const Judged& judged, const World& world) const {
   return group_advantages(judged.rewards,
@@ -74,8 +89,43 @@ std::vector<double> Grpo::advantages(const Judged& judged, const World& world) c
 void Grpo::add_terms(const Tokens& tokens, LossTerms& result) const {
   const PolicyTerms terms = policy_terms(tokens, loss_);
   result.terms.push_back(loss_term(terms, tokens));
+  if (learns_entropy()) add_entropy(tokens, result);
   if (terms.divergence_N.defined()) add_masked_mean("kl", terms.divergence_N, tokens.mask_N, result);
   if (tokens.training) tell_clipped(terms, tokens, result);
+}
+
+// The mean over tokens that advantages act on, whatever answers and tokens are weighed by in the loss besides.
+void Grpo::add_entropy(const Tokens& tokens, LossTerms& result) const {
+  const Tensor active_N = tokens.learnt_N.defined() ? tokens.mask_N * tokens.learnt_N : tokens.mask_N;
+  const Tensor sum = (tokens.entropy_N * active_N).sum();
+  const bool counts = !config_.use_adaptive_entropy || entropy_.last <= config_.entropy_target;
+  result.terms.back().name = "policy_loss";
+  result.terms.push_back({"entropy_loss", sum * (counts ? -entropy_.coefficient : 0.0), kActiveTokens});
+  if (tokens.learnt_N.defined()) result.means.push_back({kActiveEntropy, sum.detach(), active_N.sum()});
+}
+
+void Grpo::measure_step(const Sums& amounts, std::map<std::string, Metric>& metrics) const {
+  PolicyObjective::measure_step(amounts, metrics);
+  if (!learns_entropy()) return;
+  const auto found = metrics.find(learnt_share() < 1 ? kActiveEntropy : "entropy");
+  if (config_.use_adaptive_entropy && found != metrics.end() && found->second.weight > 0) {
+    const double now = found->second.sum / found->second.weight, delta = config_.entropy_coef_delta;
+    entropy_.coefficient = now <= config_.entropy_target
+                               ? std::min(entropy_.coefficient + delta, config_.entropy_coef_max)
+                               : std::max(entropy_.coefficient - delta, config_.entropy_coef_min);
+    entropy_.last = now;
+  }
+  metrics["entropy_coef"] = {entropy_.coefficient, 1};
+}
+
+Sums Grpo::state() const {
+  if (!config_.use_adaptive_entropy) return {};
+  return {{kCoefficient, entropy_.coefficient}, {kLastEntropy, entropy_.last}};
+}
+
+void Grpo::set_state(const Sums& state) {
+  if (!config_.use_adaptive_entropy || !state.contains(kCoefficient) || !state.contains(kLastEntropy)) return;
+  entropy_ = {state.at(kCoefficient), state.at(kLastEntropy)};
 }
 
 void Grpo::tell_clipped(const PolicyTerms& terms, const Tokens& tokens, LossTerms& result) const {
@@ -86,6 +136,14 @@ void Grpo::tell_clipped(const PolicyTerms& terms, const Tokens& tokens, LossTerm
   if (terms.weights_S.defined()) add_mean("vespo/phi_seq_mean", terms.weights_S, result);
   if (config_.loss_type == PolicyLoss::cispo) return add("cispo_clip_ratio", terms.high_clipped);
   if (!terms.low_clipped.defined()) return;
+  const auto by_answer = [&](const Tensor& clipped) {  // NaN: no token
+    const auto sums_of = [&](const Tensor& values_N) {
+      return sums_by_document(values_N, tokens.documents_N, tokens.answers());
+    };
+    return of_tokens ? sums_of(clipped) / sums_of(tokens.mask_N) : clipped;
+  };
+  add_extreme("clip_ratio/low_min", by_answer(terms.low_clipped), LogMode::min, result);
+  add_extreme("clip_ratio/high_max", by_answer(terms.high_clipped), LogMode::max, result);
   add("clip_ratio/low_mean", terms.low_clipped);
   add("clip_ratio/high_mean", terms.high_clipped);
   add("clip_ratio/region_mean", terms.low_clipped + terms.high_clipped);

@@ -2,6 +2,8 @@
 // answers to a prompt those become likelier that are worth more than the others, and the rest less likely.
 #pragma once
 
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -25,6 +27,9 @@ class Grpo : public PolicyObjective {
     double top_entropy_quantile = 1;
     double sapo_temperature_pos = 1, sapo_temperature_neg = 1.05;
     double vespo_k_pos = 2, vespo_lambda_pos = 3, vespo_k_neg = 3, vespo_lambda_neg = 2;
+    double entropy_coef = 0;
+    bool use_adaptive_entropy = false;
+    double entropy_coef_min = 0, entropy_coef_max = 1, entropy_coef_delta = 0.005, entropy_target = 0.2;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple_cat(
@@ -66,23 +71,47 @@ class Grpo : public PolicyObjective {
                     config::at_least(0)),
               field("vespo_lambda_pos", &C::vespo_lambda_pos, "And its rate.", {.low = 1e-4}),
               field("vespo_k_neg", &C::vespo_k_neg, "The power for bad ones.", config::at_least(0)),
-              field("vespo_lambda_neg", &C::vespo_lambda_neg, "And the rate.", {.low = 1e-4})});
+              field("vespo_lambda_neg", &C::vespo_lambda_neg, "And the rate.", {.low = 1e-4}),
+              field("entropy_coef", &C::entropy_coef,
+                    "So many times the tokens' mean entropy is taken off the loss, which keeps answers various; 0 = "
+                    "none."),
+              field("use_adaptive_entropy", &C::use_adaptive_entropy,
+                    "entropy_coef is only where it begins: each update adds entropy_coef_delta where the entropy was "
+                    "at entropy_target or below, and takes it off elsewhere, where the entropy is not learnt meanwhile "
+                    "(Skywork-OR1, arXiv:2505.22312)."),
+              field("entropy_coef_min", &C::entropy_coef_min, "Of use_adaptive_entropy: it falls no lower."),
+              field("entropy_coef_max", &C::entropy_coef_max, "And rises no higher."),
+              field("entropy_coef_delta", &C::entropy_coef_delta, "By how much it moves.", config::at_least(0)),
+              field("entropy_target", &C::entropy_target,
+                    "The entropy that it holds up, in nats: that of the metric entropy, or of the tokens that "
+                    "top_entropy_quantile leaves.",
+                    config::at_least(0))});
     }
     void validate(Problems& problems) const;
   };
   explicit Grpo(const Config& config);
+  Sums state() const override;
+  void set_state(const Sums& state) override;
+  void measure_step(const Sums& amounts, std::map<std::string, Metric>& metrics) const override;
 
  protected:
   std::vector<double> advantages(const Judged& judged, const World& world) const override;
   void add_terms(const Tokens& tokens, LossTerms& result) const override;
   double learnt_share() const override { return config_.top_entropy_quantile; }
+  bool learns_entropy() const override { return config_.entropy_coef != 0 || config_.use_adaptive_entropy; }
 
  private:
   LossTerm loss_term(const PolicyTerms& terms, const Tokens& tokens) const;
+  void add_entropy(const Tokens& tokens, LossTerms& result) const;
+  // By which entropies count now, and what they were in the last update.
+  struct EntropyControl {
+    double coefficient = 0, last = std::numeric_limits<double>::infinity();
+  };
   void tell_clipped(const PolicyTerms& terms, const Tokens& tokens, LossTerms& result) const;
 
   const Config config_;
   const PolicyLossOptions loss_;
+  mutable EntropyControl entropy_;  // of measure_step(), which looks at updates one after another
 };
 
 }  // namespace hone::objectives

@@ -50,6 +50,7 @@ struct PolicyTokens {
   at::Tensor documents_N;   // int64: which answer; S: none
   at::Tensor learnt_N;      // 1 where advantages act, 0 elsewhere; undefined: everywhere
   at::Tensor advantages_S;  // fp64
+  at::Tensor entropy_N;     // a graph, where objectives learn from it
   std::int64_t answers() const { return advantages_S.numel(); }
 };
 

@@ -1,32 +1,27 @@
-// What objectives share that learn from a model's own answers: drawing and judging them, what is logged of both.
+// What objectives share that learn from a model's own answers by advantages: what answers are learnt by, and in which
+// updates.
 //
 // Letters: B batch, T time, N tokens (B * T), S answers.
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "base/log.h"
-#include "hone/config_read.h"
-#include "hone/objective.h"
-#include "hone/reward.h"
-#include "objectives/advantages.h"
-#include "objectives/environment.h"
+#include "objectives/answer_objective.h"
 #include "objectives/moving_reference.h"
 #include "objectives/policy_losses.h"
-#include "objectives/rollouts.h"
 
 namespace hone::objectives {
 
-struct PolicyOptions : SamplingOptions {
-  using Base = SamplingOptions;
-  std::vector<config::Choice<Reward>> rewards;
-  std::vector<double> reward_weights;
-  EnvironmentOptions environment;
+// What a loss is divided by: an update's tokens that advantages act on.
+inline constexpr const char* kActiveTokens = "active_tokens";
+
+struct PolicyOptions : JudgingOptions {
+  using Base = JudgingOptions;
+  std::int64_t num_generations = 8;
+  std::optional<std::int64_t> num_generations_eval = {};
   std::int64_t num_iterations = 1, num_minibatches = 1;
   double epsilon = 0.2;
   std::optional<double> epsilon_high;
@@ -37,11 +32,12 @@ struct PolicyOptions : SamplingOptions {
   static constexpr auto fields() {
     using C = PolicyOptions;
     return std::tuple_cat(
-        SamplingOptions::fields(),
+        JudgingOptions::fields(),
         std::tuple{
-            field("rewards", &C::rewards, "What answers are worth, by one or several rewards, which are added up."),
-            field("reward_weights", &C::reward_weights, "Of each of rewards; default: 1."),
-            field("environment", &C::environment, "Answers of several turns, and a program that they are spoken with."),
+            field("num_generations", &C::num_generations, "Answers to each prompt, which are compared with each other.",
+                  config::at_least(2)),
+            field("num_generations_eval", &C::num_generations_eval,
+                  "The same in evaluations; default: num_generations.", config::at_least(1)),
             field("num_iterations", &C::num_iterations,
                   "How often a step's answers are learnt from, each time with updates of the weights.",
                   config::at_least(1)),
@@ -66,35 +62,22 @@ struct PolicyOptions : SamplingOptions {
   void check(double beta, Problems& problems) const;
 };
 
-// What losses are divided by.
-inline constexpr const char *kAnswers = "answers", *kAnswerTokens = "answer_tokens";
+// A step's micro-batches, given `times` times, each time in so many updates: by their numbers over all ranks, so that
+// it does not depend on how many these are; a part may have none. batches: of all ranks.
+Groups dealt_out(const Group& learnt, double batches, std::int64_t updates, std::int64_t times, const World& world);
 
-class PolicyObjective : public Objective {
+class PolicyObjective : public AnswerObjective {
  public:
   // beta: how strongly the model is held near a reference; 0: there is none.
   PolicyObjective(std::string name, PolicyOptions options, double beta);
   Needs needs() const override;
-  void check(const Model& model) const override;
-  std::vector<std::string> evaluations() const override { return {}; }
   std::optional<std::vector<std::string>> measures() const override;
-  std::map<std::string, Tensor> document_numbers(const Batch& batch, const Resources& resources) const override;
   Groups prepare(Group group, StepContext& context) override;
   Batch prepare_evaluation(Batch batch, StepContext& context) override;
   Sums sums(const Batch& batch) const override;
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override;
-  void measure_step(const Sums& amounts, std::map<std::string, Metric>& metrics) const override;
 
  protected:
-  // A step's answers and what they are worth.
-  struct Judged {
-    Rollout rollout;
-    std::vector<std::vector<double>> rewards;  // [reward][answer]; NaN: it says nothing
-    std::vector<double> sums;                  // of each answer
-    double batches = 0;                        // micro-batches of the step, over all ranks
-    std::vector<double> divergence;            // of each answer from the reference, where advantages need it
-    std::map<std::string, std::vector<double>> counts;  // of each answer, where there is an environment
-    bool evaluation = false;
-  };
   struct Tokens : PolicyTokens {
     bool training = true;  // ratios are 1 otherwise
   };
@@ -106,37 +89,15 @@ class PolicyObjective : public Objective {
   virtual bool always_knows_old() const { return false; }
   // Of all tokens of a step's answers the share that advantages act on: those of most entropy when they were given.
   virtual double learnt_share() const { return 1; }
+  virtual bool learns_entropy() const { return false; }  // Tokens have it then, and sums() count kActiveTokens
   virtual std::vector<std::string> further_measures() const { return {}; }
-  // Tests have them from elsewhere.
-  virtual std::vector<GivenAnswer> answers_to(const std::vector<Asked>& asked, std::int64_t each,
-                                              const SeedOfAnswer& seed, const StepContext& context,
-                                              Environment& environment) const;
 
   const PolicyOptions options_;
   const double beta_;
-  const std::vector<double> weights_;  // of the rewards
 
  private:
-  Judged judged(const Group& group, std::int64_t each, const SeedOfAnswer& seed, const StepContext& context,
-                bool evaluation) const;
-  Groups dealt_out(const Group& learnt, double batches, const World& world) const;
-  bool has_environment() const { return !options_.environment.command.empty(); }
-  bool counts_outcomes() const;  // whether a reward goes by what the environment says
-  void judge(Judged& judged, const StepContext& context) const;
   Group learnable(Judged& judged, const StepContext& context) const;
-  Tensor log_probs(const CausalLm& model, const Output& output, const Batch& batch, const Pass& pass,
-                   Tensor* statistics_N4) const;
-  Tensor log_probs_by(const RoleModel& role, const Batch& batch, Tensor* entropy_BT = nullptr) const;
   void choose_tokens(Group& group, const std::vector<Tensor>& entropies, const World& world) const;
-  void add_turns(const Batch& batch, LossTerms& result) const;
-  void tell(const Judged& judged, const World& world);
-  std::string reward_name(std::size_t which) const;
-
-  const std::string name_;
-  std::vector<std::unique_ptr<Reward>> rewards_;
-  std::vector<std::string> reward_names_;
-  log::Limiter warnings_;
-  std::map<std::string, Metric> told_;  // of the step that is being made
 };
 
 }  // namespace hone::objectives

@@ -47,6 +47,9 @@ class Reward final : public Objective {
     add_mean("accuracy", margin_P.detach().gt(0).to(margin_P.scalar_type()), result);
     add_mean("margin", margin_P.detach(), result);
     add_mean("mean_reward", (scores.chosen_P + scores.rejected_P).detach() / 2, result);
+    const Tensor all = at::cat({scores.chosen_P, scores.rejected_P}).detach();
+    add_extreme("min_reward", all, LogMode::min, result);
+    add_extreme("max_reward", all, LogMode::max, result);
     return result;
   }
 

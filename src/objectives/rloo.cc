@@ -44,6 +44,8 @@ void Rloo::add_terms(const Tokens& tokens, LossTerms& result) const {
     add_masked_mean("kl", apart_N, tokens.mask_N, result);
   }
   if (!tokens.training) return;
+  add_extreme("clip_ratio/low_min", terms.low_clipped_S, LogMode::min, result);
+  add_extreme("clip_ratio/high_max", terms.high_clipped_S, LogMode::max, result);
   add_mean("clip_ratio/low_mean", terms.low_clipped_S, result);
   add_mean("clip_ratio/high_mean", terms.high_clipped_S, result);
   add_mean("clip_ratio/region_mean", terms.low_clipped_S + terms.high_clipped_S, result);

@@ -83,20 +83,28 @@ SeedOfAnswer seeds_of_evaluation(const Batch& batch, const StepContext& context)
 
 std::vector<Generated> sample(const std::vector<Asked>& asked, std::int64_t each, const SeedOfAnswer& seed,
                               const SamplingOptions& options, const StepContext& context) {
+  return sample_by({{context.model}}, asked, each, seed, options, context);
+}
+
+std::vector<Generated> sample_by(const Speaker& speaker, const std::vector<Asked>& asked, std::int64_t each,
+                                 const SeedOfAnswer& seed, const SamplingOptions& options,
+                                 const StepContext& context) {
   std::vector<Draw> draws;
   for (std::size_t p = 0; p < asked.size(); ++p)
     for (std::int64_t which = 0; which < each; ++which)
       draws.push_back({asked[p].ids, seed(p, which), options.max_completion_length});
-  return draw(draws, options, context);
+  return draw(speaker, draws, options, context);
 }
 
-std::vector<Generated> draw(const std::vector<Draw>& draws, const SamplingOptions& options,
+std::vector<Generated> draw(const Speaker& speaker, const std::vector<Draw>& draws, const SamplingOptions& options,
                             const StepContext& context) {
   std::vector<std::vector<std::int32_t>> texts;
   std::vector<std::uint64_t> seeds;
   std::vector<std::int64_t> most;
   for (const Draw& one : draws) texts.push_back(one.ids), seeds.push_back(one.seed), most.push_back(one.most);
-  Generator generator(context.model, context.tokenizer);
+  Generator generator(speaker.model.model, context.tokenizer);
+  if (speaker.model.adapter != kDefaultAdapter) generator.use_adapter(speaker.model.adapter);
+  if (speaker.other) generator.mix_with(speaker.other->model, speaker.other->adapter, speaker.share);
   generator.be_silent();  // the run has said what its lengths lead to
   return generator.generate(texts, config_of(options, context, std::ssize(texts)), {}, {}, seeds, most);
 }

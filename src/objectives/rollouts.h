@@ -17,8 +17,7 @@ namespace hone::objectives {
 
 // How answers are drawn.
 struct SamplingOptions {
-  std::int64_t num_generations = 8, max_completion_length = 512;
-  std::optional<std::int64_t> num_generations_eval = {};
+  std::int64_t max_completion_length = 512;
   double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
   std::int64_t top_k = 0;
   std::vector<std::string> stop;
@@ -26,15 +25,12 @@ struct SamplingOptions {
   static constexpr auto fields() {
     using C = SamplingOptions;
     return std::tuple{
-        field("num_generations", &C::num_generations, "Answers to each prompt, which are compared with each other.",
-              config::at_least(2)),
-        field("num_generations_eval", &C::num_generations_eval, "The same in evaluations; default: num_generations.",
-              config::at_least(1)),
         field("max_completion_length", &C::max_completion_length,
               "Tokens of an answer at most; data.max_length is of a prompt with what its answers are compared with.",
               {.low = 1, .high = 1 << 20}),
         field("temperature", &C::temperature,
-              "Logits are divided by it before tokens are drawn, and where it is learnt how likely they were.",
+              "Logits are divided by it before tokens are drawn; of grpo, rloo and ppo also where it is learnt how "
+              "likely they were.",
               {.low = 0.01, .high = 100}),
         field("top_p", &C::top_p, "Draw among the likeliest tokens that together have this probability; 1 = all.",
               {.low = 1e-6, .high = 1}),
@@ -83,9 +79,17 @@ using SeedOfAnswer = std::function<std::uint64_t(std::size_t prompt, std::int64_
 SeedOfAnswer seeds_of_step(const Group& group, const StepContext& context);
 // Of a held-out batch's, by records, so that the same data have the same draws whatever batch they are in.
 SeedOfAnswer seeds_of_evaluation(const Batch& batch, const StepContext& context);
-// What a model says to them, for `each` answers of every prompt; prompt 0 is the first of all micro-batches'.
+// Who says something: a model, or its geometric mixture with another one.
+struct Speaker {
+  RoleModel model;
+  const RoleModel* other = nullptr;
+  double share = 0;  // the other's
+};
+// What is said to them, for `each` answers of every prompt; prompt 0 is the first of all micro-batches'.
 std::vector<Generated> sample(const std::vector<Asked>& asked, std::int64_t each, const SeedOfAnswer& seed,
                               const SamplingOptions& options, const StepContext& context);
+std::vector<Generated> sample_by(const Speaker& speaker, const std::vector<Asked>& asked, std::int64_t each,
+                                 const SeedOfAnswer& seed, const SamplingOptions& options, const StepContext& context);
 
 // What a model says behind each of these texts, which are read anew.
 struct Draw {
@@ -93,7 +97,8 @@ struct Draw {
   std::uint64_t seed = 0;
   std::int64_t most = 0;  // tokens
 };
-std::vector<Generated> draw(const std::vector<Draw>& draws, const SamplingOptions& options, const StepContext& context);
+std::vector<Generated> draw(const Speaker& speaker, const std::vector<Draw>& draws, const SamplingOptions& options,
+                            const StepContext& context);
 
 // How the prompts of one micro-batch are answered, `each` times every one.
 using Answering = std::function<std::vector<GivenAnswer>(const std::vector<Asked>& asked, const SeedOfAnswer& seed)>;

@@ -12,21 +12,17 @@
 
 #include "base/sections.h"
 #include "hone/error.h"
+#include "ops/attention_between.h"
 #include "ops/backend.h"
 #include "ops/dropout_words.h"
 #include "ops/kept_documents.h"
+#include "ops/relative_bias.h"
 #include "ops/rope.h"
 #include "ops/row_products.h"
+#include "ops/visible.h"
 
 namespace hone::ops {
 namespace reference {
-
-at::Tensor visible(std::int64_t queries, std::int64_t keys, const Mask& mask, at::Device device) {
-  const at::Tensor all = at::arange(keys, at::TensorOptions(device).dtype(at::kLong));
-  const at::Tensor behind = all.slice(0, keys - queries).unsqueeze(1) - all.unsqueeze(0);  // how far the key is
-  const at::Tensor near = mask.window > 0 ? behind.abs() < mask.window : at::ones_like(behind, at::kBool);
-  return mask.kind == Mask::Kind::causal ? near.logical_and(behind >= 0) : near;
-}
 
 namespace {
 
@@ -49,11 +45,18 @@ at::Tensor attend(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Te
   const at::Tensor q = q_NHK.unflatten(1, {groups, -1}).permute({1, 2, 0, 3});  // [G,R,N,K]
   at::Tensor scores = at::matmul(q, k_GLK.unsqueeze(1).transpose(-1, -2)).to(wide) * options.scale;
   if (options.soft_cap > 0) scores = (scores / options.soft_cap).tanh() * options.soft_cap;
+  if (options.bias) scores = scores + bias_of(*options.bias, queries, keys).unflatten(0, {groups, -1});
   const at::Tensor seen = visible(queries, keys, options.mask, q.device());
   at::Tensor weights = shares(scores.masked_fill(seen.logical_not(), -INFINITY), options);
   if (kept_HNL.defined()) weights = weights * kept_HNL.unflatten(0, {groups, -1}) / (1 - options.dropout);
   const at::Tensor y = at::matmul(weights.to(q_NHK.scalar_type()), v_GLK.unsqueeze(1));
   return y.permute({2, 0, 1, 3}).flatten(1, 2);
+}
+
+// [R,H,C] of rows' newest tokens and what their caches hold.
+at::Tensor bias_of_newest(const RelativeBias& bias, const at::Tensor& behind_RC) {
+  const at::Tensor places = (bias.zero - behind_RC).clamp(0, bias.bias_HD.size(1) - 1);
+  return bias.bias_HD.index_select(1, places.flatten()).unflatten(1, behind_RC.sizes()).transpose(0, 1);
 }
 
 // 1 where queries and keys of the document keep their weight, 0 elsewhere.
@@ -110,6 +113,7 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
   const at::Tensor q_RGHK = q_RHK.unflatten(1, {groups, -1}), v = v_RGCK.masked_fill(hidden_R1C1, 0);
   at::Tensor scores = at::matmul(q_RGHK, k_RGCK.mT()).to(wide) * options.scale;
   if (options.soft_cap > 0) scores = (scores / options.soft_cap).tanh() * options.soft_cap;
+  if (options.bias) scores = scores + bias_of_newest(*options.bias, behind_RC).unflatten(1, {groups, -1});
   const at::Tensor weights = shares(scores.masked_fill(hidden_R11C, -INFINITY), options, /*heads_at=*/1);
   return at::matmul(weights.to(q_RHK.scalar_type()), v).flatten(1, 2);
 }
@@ -207,6 +211,11 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
     throw Error(ErrorKind::bug, fmt::format("attention: {} tokens; expected those of all documents, of which the last "
                                             "one ends at {}",
                                             q_NHK.size(0), spans.back().end));
+  if (options.bias) {
+    std::vector<SpanPair> pairs;
+    for (const Span& span : documents.spans()) pairs.push_back({span, span});
+    return attention_between(q_NHK, k_NGK, v_NGK, pairs, options);
+  }
   const bool fits = q_NHK.numel() > 0 && fit(q_NHK, k_NGK, v_NGK, 1, options.sinks) && q_NHK.size(0) == k_NGK.size(0);
   if (!fits || !backend_for({q_NHK, k_NGK, v_NGK}))
     return reference::attention(q_NHK, k_NGK, v_NGK, documents.spans(), options);
@@ -219,7 +228,7 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,
                             const AttentionOptions& options) {
   HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
-  const bool fits = q_NHK.numel() > 0 && fit(q_NHK, k_GLK, v_GLK, 0, options.sinks);
+  const bool fits = q_NHK.numel() > 0 && !options.bias && fit(q_NHK, k_GLK, v_GLK, 0, options.sinks);
   const Backend* backend = fits ? backend_for({q_NHK, k_GLK, v_GLK}) : nullptr;
   if (!backend) return reference::cached_attention(q_NHK, k_GLK, v_GLK, options);
   return backend->attention.cached(dense_rows(q_NHK), dense_rows(k_GLK), dense_rows(v_GLK), options);
@@ -229,7 +238,7 @@ at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, c
                             const at::Tensor& held_R, const AttentionOptions& options) {
   HONE_ASSERT(held_R.numel() == q_RHK.size(0) && held_R.device() == q_RHK.device());
   HONE_ASSERT(options.mask.kind == Mask::Kind::causal);
-  const bool fits = q_RHK.numel() > 0 && fit(q_RHK, k_RGCK, v_RGCK, 1, options.sinks);
+  const bool fits = q_RHK.numel() > 0 && !options.bias && fit(q_RHK, k_RGCK, v_RGCK, 1, options.sinks);
   const Backend* backend = fits ? backend_for({q_RHK, k_RGCK, v_RGCK}) : nullptr;
   if (!backend) return reference::decode_attention(q_RHK, k_RGCK, v_RGCK, held_R, options);
   return backend->attention.decode(q_RHK, k_RGCK, v_RGCK, held_R, options);

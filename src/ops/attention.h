@@ -45,9 +45,6 @@ at::Tensor decode_new_tokens(const NewTokens& tokens, const CacheRoom& room, con
 void add_sinks(Attended& made, const at::Tensor& sinks_H);
 
 namespace reference {
-// [queries, keys]: which keys the queries, which stand at the last of them, may see.
-at::Tensor visible(std::int64_t queries, std::int64_t keys, const Mask& mask, at::Device device);
-
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                      const std::vector<Span>& spans, const AttentionOptions& options);
 at::Tensor cached_attention(const at::Tensor& q_NHK, const at::Tensor& k_GLK, const at::Tensor& v_GLK,

@@ -55,6 +55,8 @@ struct Backend {
     NormedProducts (*norm_skinny)(const NormedRows& rows, const std::vector<LinearWeight>& weights) = nullptr;
     NormedProducts (*norm_skinny_gated)(const NormedRows& rows, const LinearWeight& gate, const LinearWeight& up,
                                         Activation activation) = nullptr;
+    // As matmul_with_bias_into() of ops/matmul.h; null: the bias is one more pair of factors.
+    void (*with_bias_into)(at::Tensor& out_MN, const std::vector<Factors>& factors, const at::Tensor& bias_N) = nullptr;
     // A sum of products whose left factors lie side by side in one matrix is made as one product.
     bool joins_neighbours = false;
   } products{};

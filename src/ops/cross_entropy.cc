@@ -16,6 +16,7 @@
 #include "ops/backend.h"
 #include "ops/column_sum.h"
 #include "ops/divergence.h"
+#include "ops/entropy.h"
 #include "ops/head_losses.h"
 #include "ops/kept_sum.h"
 #include "ops/soft_cap.h"
@@ -35,9 +36,12 @@ at::Tensor token_losses(const at::Tensor& logits_NV, const at::Tensor& lse_N, co
 
 at::Tensor token_weights(const at::Tensor& logits_NV, const at::Tensor& lse_N, const at::Tensor& labels_N,
                          const at::Tensor& weight_N, const CrossEntropyOptions& options) {
-  if (!options.by_probability) return weight_N;
+  at::Tensor made_N = weight_N;
+  if (options.by_entropy_of > 0)
+    made_N = made_N * entropy_of_likeliest(logits_NV.detach(), options.by_entropy_of).pow(options.entropy_power);
+  if (!options.by_probability) return made_N;
   const at::Tensor at_label_N = logits_NV.detach().gather(-1, labels_N.unsqueeze(-1)).squeeze(-1);
-  return weight_N * (at_label_N - lse_N.detach()).exp();
+  return made_N * (at_label_N - lse_N.detach()).exp();
 }
 
 }  // namespace reference

@@ -36,7 +36,8 @@ namespace reference {
 // Of each token, without its weight. lse: the logarithms of the sums of exp(logits).
 at::Tensor token_losses(const at::Tensor& logits_NV, const at::Tensor& lse_N, const at::Tensor& labels_N,
                         const CrossEntropyOptions& options);
-// By what each is multiplied: its weight and, if the options say so, its label's probability, without a graph.
+// By what each is multiplied: its weight and, if the options say so, its label's probability or a power of its
+// distribution's entropy, without a graph.
 at::Tensor token_weights(const at::Tensor& logits_NV, const at::Tensor& lse_N, const at::Tensor& labels_N,
                          const at::Tensor& weight_N, const CrossEntropyOptions& options);
 at::Tensor linear_cross_entropy(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,

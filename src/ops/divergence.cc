@@ -127,7 +127,7 @@ void taught_loss(at::Tensor& logits_CV, const at::Tensor& teacher_CV, const Loss
 
 TaughtOptions::TaughtOptions(const CrossEntropyOptions& given, const at::Tensor& index_S) : options(given) {
   if (!given.teacher) return;
-  HONE_ASSERT(given.label_smoothing == 0 && given.z_loss == 0 && !given.by_probability);
+  HONE_ASSERT(given.label_smoothing == 0 && given.z_loss == 0 && !given.by_probability && given.by_entropy_of == 0);
   teacher = *given.teacher;
   if (index_S.defined()) teacher.hidden_NE = teacher.hidden_NE.index_select(0, index_S);
   options.teacher = &teacher;

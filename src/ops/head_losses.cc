@@ -12,6 +12,7 @@
 #include "hone/error.h"
 #include "ops/backend.h"
 #include "ops/divergence.h"
+#include "ops/entropy.h"
 #include "ops/matmul.h"
 #include "ops/soft_cap.h"
 
@@ -70,6 +71,12 @@ std::int64_t chunk_of(std::int64_t tokens, std::int64_t most) {
   return std::max<std::int64_t>(1, (tokens + chunks - 1) / chunks);
 }
 
+// A token's weight, by how uncertain the model is there.
+at::Tensor by_entropy(const at::Tensor& weight_C, const at::Tensor& logits_CV, const CrossEntropyOptions& options) {
+  const at::Tensor entropy_C = entropy_of_likeliest(logits_CV, options.by_entropy_of);
+  return (weight_C * entropy_C.pow(options.entropy_power)).masked_fill(weight_C == 0, 0);
+}
+
 void check_labels(const at::Tensor& labels_S, std::int64_t vocab) {
   if (labels_S.numel() == 0) return;
   const auto [low, high] = at::aminmax(labels_S);
@@ -118,6 +125,8 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
   at::Tensor room = at::empty({std::min(step, count), vocab}, head_VD.options()), slopes;
   if (options.soft_cap > 0 && wanted.any()) slopes = at::empty_like(room);
   HeadFactor to_logits(head_VD.t(), keep), to_hidden(head_VD, keep);
+  CrossEntropyOptions for_table = options;
+  for_table.by_entropy_of = 0;  // it is in the weights
   std::optional<TeacherChunks> taught;
   if (options.teacher && count > 0) taught.emplace(*options.teacher, std::min(step, count), count > step);
   for (std::int64_t begin = 0; begin < count; begin += step) {
@@ -130,9 +139,14 @@ HeadLosses head_losses(const at::Tensor& given_SD, const at::Tensor& given_VD, c
     const auto chunk = [&](const at::Tensor& all) { return all.narrow(0, begin, hidden_CD.size(0)); };
     at::Tensor losses_C = chunk(made.losses_S), statistics_C4;
     if (statistics_S4.defined()) statistics_C4 = chunk(statistics_S4);
-    const LossTargets those{chunk(targets.labels_C), chunk(targets.weight_C)};
+    LossTargets those{chunk(targets.labels_C), chunk(targets.weight_C)};
+    if (options.by_entropy_of > 0) those.weight_C = by_entropy(those.weight_C, logits_CV, options);
+    at::Tensor of_entropy_CV;
+    if (targets.entropy_C.defined() && wanted.any())
+      of_entropy_CV = entropy_gradient(logits_CV, chunk(targets.entropy_C));
     taught ? taught->loss(logits_CV, begin, those, wanted.any(), losses_C, statistics_C4)
-           : backend_of(head_VD).sums.loss(logits_CV, those, wanted.any(), options, losses_C, statistics_C4);
+           : backend_of(head_VD).sums.loss(logits_CV, those, wanted.any(), for_table, losses_C, statistics_C4);
+    if (of_entropy_CV.defined()) logits_CV.add_(of_entropy_CV);
     if (slope_CV.defined()) logits_CV.mul_(slope_CV);  // gradients of what was capped
     if (wanted.dbias_V.defined()) {
       const Backend::Sums& sums = backend_of(head_VD).sums;

@@ -42,11 +42,14 @@ at::Tensor forward_one(Source& x, const at::Tensor& weight_OI, const at::Tensor&
   at::Tensor y = at::empty({x.x_NI.size(0), weight_OI.size(0)}, x.x_NI.options());
   if (recipe != Float8::off) {
     float8_into(y, {float8_forward(x.float8, weight_OI, recipe)}, added, /*fast=*/true);
-  } else {
-    added.insert(added.begin(), {x.x_NI, weight_OI.t()});
-    matmul_into(y, added);
+    if (bias_O.defined()) y.add_(bias_O);
+    return y;
   }
-  if (bias_O.defined()) y.add_(bias_O);
+  added.insert(added.begin(), {x.x_NI, weight_OI.t()});
+  if (bias_O.defined())
+    matmul_with_bias_into(y, std::move(added), bias_O);
+  else
+    matmul_into(y, added);
   return y;
 }
 

@@ -16,25 +16,28 @@ struct TokenLogProbs {
   at::Tensor statistics_N4;  // if asked for, without a graph: the entropy of its distribution in nats, the mean of its
                              // logits, 1 where no logit is above the label's, the logarithm of the sum of exp of its
                              // logits; 0 where there is no label
+  at::Tensor entropy_N = {};  // if asked for, with a graph: the first of these
 };
 
 struct LogProbsOptions {
   double soft_cap = 0;              // of the logits, as in CrossEntropyOptions
   GradientSum* head_sum = nullptr;  // takes the head's gradient; null: autograd does
+  bool with_entropy = false;
 };
 
 // log softmax(hidden head^T) at the labels, without the logits of more than a chunk of tokens at a time. Where the
-// head's gradient is wanted backward makes the logits once more; else the forward pass makes what gradients need.
-// Throws Error(data) for a label outside [0, V).
+// head's gradient is wanted, or that of entropies, backward makes the logits once more; else forward makes what
+// gradients need. Throws Error(data) for a label outside [0, V).
 TokenLogProbs linear_log_probs(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
                                bool with_statistics, const LogProbsOptions& options = {});
 
 // The same of logits that are there already, [N, V] in fp32 at least.
-TokenLogProbs log_probs(const at::Tensor& logits_NV, const at::Tensor& labels_N, bool with_statistics);
+TokenLogProbs log_probs(const at::Tensor& logits_NV, const at::Tensor& labels_N, bool with_statistics,
+                        bool with_entropy = false);
 
 namespace reference {
 TokenLogProbs linear_log_probs(const at::Tensor& hidden_ND, const at::Tensor& head_VD, const at::Tensor& labels_N,
-                               bool with_statistics, double soft_cap = 0);
+                               bool with_statistics, double soft_cap = 0, bool with_entropy = false);
 at::Tensor token_statistics(const at::Tensor& logits_NV, const at::Tensor& lse_N, const at::Tensor& labels_N);
 }  // namespace reference
 

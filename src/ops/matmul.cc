@@ -1,6 +1,9 @@
 // Matrix products: their time and work are counted, the device's table makes them.
 #include "ops/matmul.h"
 
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+
 #include "base/sections.h"
 #include "hone/error.h"
 #include "ops/backend.h"
@@ -19,6 +22,23 @@ void matmul_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool a
   const sections::Timed section(sections::Section::matmul);
   for (const Factors& f : factors) sections::add_flop(flop(out_MN, f.a_MK));
   backend_of(factors[0].a_MK).products.into(out_MN, factors, add);
+}
+
+void matmul_with_bias_into(at::Tensor& out_MN, std::vector<Factors> factors, const at::Tensor& bias_N) {
+  HONE_ASSERT(!factors.empty() && bias_N.dim() == 1);
+  const at::Tensor& a = factors[0].a_MK;
+  if (const auto own = backend_of(a).products.with_bias_into) {
+    const sections::Timed section(sections::Section::matmul);
+    for (const Factors& f : factors) sections::add_flop(flop(out_MN, f.a_MK));
+    return own(out_MN, factors, bias_N);
+  }
+  if (at::toOpMathType(a.scalar_type()) == a.scalar_type()) {
+    matmul_into(out_MN, factors);
+    out_MN.add_(bias_N);
+    return;
+  }
+  factors.push_back({at::ones({out_MN.size(0), 1}, a.options()), bias_N.unsqueeze(0)});
+  matmul_into(out_MN, factors);
 }
 
 void grouped_matmul_into(at::Tensor& out_SN, const std::vector<GroupedFactors>& factors, const RowGroups& groups) {

@@ -19,6 +19,9 @@ namespace hone::ops {
 // (library_multiplies() of kernels.h says for which types there are others) rows do not depend on one another: a row
 // has the same bits however many others there are. No gradient.
 void matmul_into(at::Tensor& out_MN, const std::vector<Factors>& factors, bool add = false);
+// out_MN, of the factors' type, = the sum of all a b + bias_N, rounded once as well; on a GPU with several factors that
+// are rounded, twice. No gradient.
+void matmul_with_bias_into(at::Tensor& out_MN, std::vector<Factors> factors, const at::Tensor& bias_N);
 
 // The same for each group of rows: ops/backend.h. out_SN has the factors' type. No gradient.
 void grouped_matmul_into(at::Tensor& out_SN, const std::vector<GroupedFactors>& factors, const RowGroups& groups);

@@ -219,6 +219,7 @@ struct ShortConvGradients {
 // Labels in range and weights, in fp32 (fp64), of a chunk of tokens of a loss.
 struct LossTargets {
   at::Tensor labels_C, weight_C;
+  at::Tensor entropy_C = {};  // to head_losses() alone: what gradients are of besides, times each token's entropy
 };
 
 }  // namespace hone::ops

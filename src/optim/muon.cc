@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "config/patterns.h"
+#include "optim/hidden.h"
 #include "optim/per_weight.h"
 #include "optim/rest.h"
 
@@ -35,7 +36,7 @@ struct MuonConfig : Rates<MuonDefaults> {
   std::vector<double> ns_coefficients{3.4445, -4.775, 2.0315};
   double eps = 1e-7;
   AdjustRate adjust_lr = AdjustRate::original;
-  std::string adamw_for = "(^|\\.)(lm_head|embed_out|score|classifier)\\.";
+  std::string adamw_for = kHeads;
   Rest adamw;
   static constexpr auto fields() {
     using C = MuonConfig;
@@ -104,13 +105,6 @@ struct Orthogonal {
         .sub_(direction, step.learning_rate * adjusted(config, weight));
   }
 };
-
-// Between hidden states: neither a table of rows nor a head, nor a kernel of a convolution.
-bool is_hidden(const OptimizedWeight& weight, const std::regex& adamw_for) {
-  const WeightUse use = weight.weight ? weight.weight->use_as() : WeightUse::product;
-  const bool kernel = use == WeightUse::other && weight.master.dim() > 2;
-  return is_matrix(weight) && use != WeightUse::table && !kernel && !std::regex_search(weight.name, adamw_for);
-}
 
 class Muon final : public Split {
  public:

@@ -1,10 +1,7 @@
 // What a program of the user's says of answers: a line of JSON each in, a line with a number each out.
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 
-#include "base/child.h"
-#include "base/strings.h"
+#include "base/ask_program.h"
 #include "hone/config_read.h"
 #include "hone/error.h"
 #include "hone/registry.h"
@@ -24,7 +21,7 @@ std::string line_of(const Answer& answer, std::int64_t step) {
                     {"record", answer.record},
                     {"step", step + 1}};  // as it is counted everywhere else
   if (!answer.messages.empty()) line["messages"] = ordered_json::parse(answer.messages);
-  return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 class UserCommand final : public Reward {
@@ -53,41 +50,23 @@ class UserCommand final : public Reward {
 
   std::vector<std::optional<double>> score(const std::vector<Answer>& answers,
                                            const RewardContext& context) const override {
-    if (answers.empty()) return {};
-    std::string input;
-    for (const Answer& answer : answers) input += line_of(answer, context.step);
-    // A run that is to stop finishes its step first, and so does this.
-    const ChildOptions options{.without = rank_variables(), .seconds = config_.timeout};
-    const ChildResult result = run_shell(config_.command, options, input);
-    if (!result.failure.empty()) throw error(result.failure);
-    return read(result.output, answers.size());
-  }
-
- private:
-  Error error(const std::string& fact) const {
-    return Error(ErrorKind::data, fmt::format("reward command: `{}`: {}", escape_for_terminal(config_.command), fact));
-  }
-
-  std::vector<std::optional<double>> read(std::string_view output, std::size_t expected) const {
-    if (output.empty()) throw error(fmt::format("it wrote nothing; expected {}, a line for each answer", expected));
-    if (output.ends_with('\n')) output.remove_suffix(1);
+    const AskedProgram judge("reward command", config_.command, config_.timeout);
+    std::vector<std::string> lines;
+    for (const Answer& answer : answers) lines.push_back(line_of(answer, context.step));
+    const std::vector<std::string> told = judge.answers(lines);
     std::vector<std::optional<double>> scores;
-    for (const std::string& line : split(output, '\n')) scores.push_back(score_in(trim(line), scores.size() + 1));
-    if (scores.size() != expected)
-      throw error(fmt::format("it wrote {}; expected {}, one for each answer", counted(std::ssize(scores), "line"),
-                              expected));
+    for (std::size_t i = 0; i < told.size(); ++i) scores.push_back(score_in(told[i], i + 1, judge));
     return scores;
   }
 
-  std::optional<double> score_in(std::string_view line, std::size_t number) const {
+ private:
+  static std::optional<double> score_in(const std::string& line, std::size_t number, const AskedProgram& judge) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     const bool has_reward = json.is_object() && json.contains("reward");
     const nlohmann::json& value = has_reward ? json["reward"] : json;
     if (value.is_null()) return std::nullopt;
     if (value.is_number()) return value.get<double>();  // finite: the parser refuses others
-    throw error(fmt::format("line {} of what it wrote: got {}, expected a number, null or an object with \"reward\"",
-                            number, quoted(line)))
-        .hint("what else it has to say belongs on its standard error");
+    throw judge.error_of_line(number, line, "a number, null or an object with \"reward\"");
   }
   Config config_;
 };

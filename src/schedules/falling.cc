@@ -48,6 +48,15 @@ struct Polynomial : FallingWithin {
   double left(double progress) const { return std::pow(std::max(0.0, 1.0 - progress), power); }
 };
 
+// Reflected exponential (Chen et al., 2021, arXiv:2107.04197), as Axolotl has it.
+struct Rex : FallingWithin {
+  using Base = FallingWithin;
+  double left(double progress) const {
+    const double still = std::max(0.0, 1.0 - progress);
+    return still / (0.1 + 0.9 * still);
+  }
+};
+
 template <class Shape>
 class Fall final : public Schedule {
  public:
@@ -134,6 +143,7 @@ void register_falling(Registries& hone) {
   hone.schedules.add<Fall<Linear>>("linear", "A straight line down to final_ratio.");
   hone.schedules.add<Fall<Polynomial>>("polynomial",
                                        "A power of the share of steps that is left, down to final_ratio.");
+  hone.schedules.add<Fall<Rex>>("rex", "Slowly at first and steeply in the end, down to final_ratio.");
 }
 
 }  // namespace hone::schedules

@@ -143,7 +143,8 @@ ordered_json reply_of(const ReplyHead& head, ordered_json choices, const Usage* 
   if (usage)
     reply["usage"] = {{"prompt_tokens", usage->prompt_tokens},
                       {"completion_tokens", usage->completion_tokens},
-                      {"total_tokens", usage->prompt_tokens + usage->completion_tokens}};
+                      {"total_tokens", usage->prompt_tokens + usage->completion_tokens},
+                      {"prompt_tokens_details", {{"cached_tokens", usage->cached_tokens}}}};
   return reply;
 }
 

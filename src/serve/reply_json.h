@@ -36,6 +36,7 @@ struct ChoiceText {
 
 struct Usage {
   std::int64_t prompt_tokens = 0, completion_tokens = 0;
+  std::int64_t cached_tokens = 0;  // of the prompt's, those that were not read again
 };
 
 nlohmann::ordered_json json_of(const ChoiceText& choice, const Tokenizer& tokenizer, const ReplyHead& head);

@@ -227,6 +227,16 @@ void join_parts(ordered_json& message, std::size_t i) {
   *content = text;
 }
 
+// Parts that a model of pictures is given as they are.
+bool has_pictures(const ordered_json& message) {
+  const auto content = message.find("content");
+  return content != message.end() && content->is_array() &&
+         std::any_of(content->begin(), content->end(), [](const ordered_json& part) {
+           const ordered_json type = part.is_object() ? part.value("type", ordered_json()) : ordered_json();
+           return type == "image_url" || type == "image";
+         });
+}
+
 // A field that the template does not read would be lost. Some tools' answers have a name beside their id.
 void check_message(const ordered_json& message, std::size_t i, const Served& served) {
   static const std::set<std::string> known{"role", "content", "tool_calls", "tool_call_id", "reasoning_content"};
@@ -262,7 +272,9 @@ ordered_json row_of(Fields& fields, const Served& served, Request& request) {
   for (std::size_t i = 0; i < row["messages"].size(); ++i) {
     ordered_json& message = row["messages"][i];
     if (!message.is_object()) throw Refused(400, fmt::format("messages[{}]: expected an object", i), "messages");
-    check_message(message, i, served), join_parts(message, i), read_arguments(message);
+    check_message(message, i, served);
+    if (!served.place_pictures || !has_pictures(message)) join_parts(message, i);
+    read_arguments(message);
   }
   if (row["messages"].back().value("role", "") == "assistant")
     throw Refused(400, "messages: the last one is the assistant's; an answer is a turn of its own here", "messages");
@@ -341,6 +353,7 @@ Request read_chat(const ordered_json& body, const Served& served) {
   fields.require_all_read();
   try {
     request.prompts.push_back(served.tokenizer->encode(served.chat_text(row), /*special=*/false).ids);
+    if (served.place_pictures) request.pictures = served.place_pictures(row, request.prompts.back());
   } catch (const Error& error) {
     throw Refused(400, error.what(), "messages");
   }

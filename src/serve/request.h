@@ -37,6 +37,8 @@ struct Served {
   std::function<std::string(const nlohmann::ordered_json&)> chat_text = {};
   std::function<bool(const std::string&)> template_reads = {};  // whether the chat template has this name in it
   bool finds_tool_calls = false;                                // in what is answered to a chat with tools
+  // Of a chat's pictures and the tokens of its text, which are widened; empty: the model reads none. Throws Error.
+  std::function<std::vector<DocPicture>(const nlohmann::ordered_json&, std::vector<std::int32_t>&)> place_pictures = {};
 };
 
 struct Request {
@@ -45,6 +47,7 @@ struct Request {
   std::int64_t log_probs = -1;  // of how many likeliest tokens beside each; below 0: none
   std::vector<std::vector<std::int32_t>> prompts;
   std::vector<std::string> texts;  // of the prompts, where they are echoed
+  std::vector<DocPicture> pictures;  // of a chat
   std::shared_ptr<const GenerateConfig> config;
   std::int64_t answers() const { return n * std::ssize(prompts); }
 };

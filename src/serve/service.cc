@@ -81,6 +81,7 @@ Service::~Service() = default;
 void Service::reset_engine() {
   engine_ = std::make_unique<generate::Engine>(*served_.model->causal_lm(), *served_.tokenizer, options_.adapter,
                                                options_.rows);
+  if (options_.kept_bytes > 0) engine_->keep_texts(options_.kept_bytes);
 }
 
 void Service::handle(HttpRequest request, const Reply& reply) try {
@@ -184,7 +185,8 @@ void Service::begin(const std::vector<std::shared_ptr<Job>>& jobs) {
       if (request.config->max_new_tokens > 0) {
         asked.push_back(
             {choice->number, prompt, request.config, Random(request.config->seed, fmt::format("generate/{}", i)),
-             generate::answer_limit(*served_.model, *request.config, std::ssize(prompt)), request.log_probs});
+             generate::answer_limit(*served_.model, *request.config, std::ssize(prompt)), request.log_probs,
+             request.pictures});
         running_[choice->number] = choice.get();
       }
       job->choices.push_back(std::move(choice));
@@ -194,7 +196,15 @@ void Service::begin(const std::vector<std::shared_ptr<Job>>& jobs) {
     if (request.config->max_new_tokens == 0)
       for (const auto& choice : job->choices) end(*choice, "length");
   }
-  engine_->add(asked);
+  count_kept(asked, engine_->add(asked));
+}
+
+// Of each prompt once, however many answers it has.
+void Service::count_kept(const std::vector<generate::Asked>& asked, const std::vector<std::int64_t>& kept) {
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const Choice& choice = *running_.at(asked[i].number);
+    if (choice.said.index % choice.job->request.n == 0) choice.job->usage.cached_tokens += kept[i];
+  }
 }
 
 void Service::told(std::size_t number, std::int32_t id, const std::string& text,

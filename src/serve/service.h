@@ -23,6 +23,7 @@ struct ServiceOptions {
   std::int64_t most_cache_bytes = 0;  // of keys and values; 0: no limit
   std::function<std::int64_t(std::int64_t rows, std::int64_t tokens)> cache_bytes =
       {};                                 // of so many answers as long as this
+  std::int64_t kept_bytes = 0;            // of what is kept of texts that were answered
   std::string api_key = {};               // "": none is asked for
   std::string adapter = kDefaultAdapter;  // of the model; "": none
 };
@@ -46,6 +47,7 @@ class Service {
   std::vector<std::shared_ptr<Job>> jobs_that_fit();
   bool fits(const Job& job, std::int64_t rows, std::int64_t longest) const;
   void begin(const std::vector<std::shared_ptr<Job>>& jobs);
+  void count_kept(const std::vector<generate::Asked>& asked, const std::vector<std::int64_t>& kept);
   void step();
   void leave_those_that_are_gone();
   void fail_running(const std::string& why);

@@ -8,6 +8,7 @@
 #include "hone/error.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
+#include "tensor/pictures.h"
 
 namespace hone {
 namespace {
@@ -24,7 +25,8 @@ Tensor column_of(const HostColumn& column, const HostBatch& batch) {
 }
 
 bool go_together(const Doc& first, const Doc& doc) {
-  const bool answers = doc.role != Role::none && first.role != Role::query;  // texts to embed are read whole
+  // Texts to embed, and sources, are read whole.
+  const bool answers = doc.role != Role::none && first.role != Role::query && first.role != Role::source;
   return answers && doc.row == first.row && doc.group == first.group;
 }
 
@@ -42,6 +44,11 @@ std::int32_t shared_start(const HostBatch& host, const Doc& before, const Doc& d
 
 }  // namespace
 
+Pictures to_pictures(const HostPictures& host) {
+  if (host.spans.empty()) return {};
+  return {host.spans, host::tensor_of(host.values, {std::ssize(host.values) / host.width, host.width})};
+}
+
 Batch to_batch(const HostBatch& host) {
   Batch batch;
   batch.ids_BT = tensor_of(host.ids, host);
@@ -51,6 +58,7 @@ Batch to_batch(const HostBatch& host) {
   batch.positions_BT = tensor_of(host.positions, host);
   for (const auto& [name, column] : host.extra) batch.extra[name] = column_of(column, host);
   batch.docs = host.docs;
+  batch.pictures = to_pictures(host.pictures);
   std::size_t first = 0;  // of the group
   for (std::size_t i = 1; i < batch.docs.size(); ++i)
     if (go_together(batch.docs[first], batch.docs[i]))
@@ -67,6 +75,7 @@ Batch Batch::to(at::Device device) const {
   std::vector<Tensor*> places{&moved.ids_BT, &moved.labels_BT, &moved.weight_BT, &moved.segments_BT,
                               &moved.positions_BT};
   for (auto& [name, value] : moved.extra) places.push_back(&value);
+  if (moved.pictures.patches_PV.defined()) places.push_back(&moved.pictures.patches_PV);
   std::vector<Tensor> tensors;
   for (const Tensor* place : places) tensors.push_back(*place);
   tensors = devices::copied(tensors, device);

@@ -80,6 +80,7 @@ std::tuple<at::Tensor, at::Tensor> sigmoid_logarithm(const at::Tensor& x) {
   return {at::empty_like(x), at::empty_like(x)};
 }
 at::Tensor positive_part(const at::Tensor& x) { return at::empty_like(x); }
+at::Tensor turned(const at::Tensor& x, at::IntArrayRef) { return at::empty(x.sizes(), x.options()); }
 at::Tensor& both(const at::Tensor& a, const at::Tensor& b, at::Tensor& made) {
   return made.resize_(at::infer_size(a.sizes(), b.sizes())), made;
 }
@@ -116,7 +117,9 @@ void teach_shapes() {
     library.impl("floor_divide", TORCH_FN(quotient));
     library.impl("abs.out", TORCH_FN(absolute));
     library.impl("relu", TORCH_FN(positive_part));
+    library.impl("flip", TORCH_FN(turned));
     library.impl("logical_and.out", TORCH_FN(both));
+    library.impl("logical_not.out", TORCH_FN(absolute));
     library.impl("native_layer_norm", TORCH_FN(normed_rows));
     library.impl("native_layer_norm_backward", TORCH_FN(normed_rows_slopes));
     library.impl("log_sigmoid_forward", TORCH_FN(sigmoid_logarithm));

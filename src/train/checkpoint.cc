@@ -64,15 +64,17 @@ std::map<std::string, Slice> averages_of(Updater* updater) {
 
 // Each weight in its type: its average where there is one, else from its master, unless the model has it in that type
 // anyway.
-std::vector<SavedTensor> weights_to_save(const CheckpointParts& parts) {
+// `prefix`: what the updater's names of its weights begin with.
+std::vector<SavedTensor> weights_to_save(const CheckpointParts& parts, const Model& model,
+                                         const std::string& prefix = "") {
   const std::map<std::string, Slice> masters = masters_of(parts.updater);
   const std::map<std::string, Slice> averages = averages_of(parts.updater);
   std::vector<SavedTensor> tensors;
-  for (const hub::SavedWeight& weight : hub::weights_of(parts.model)) {
-    const auto master = masters.find(weight.name);
+  for (const hub::SavedWeight& weight : hub::weights_of(model)) {
+    const auto master = masters.find(prefix + weight.name);
     const at::ScalarType type = parts.types.of(weight.name), held = weight.type;
     SavedTensor tensor{{weight.name, weight.value.sizes().vec(), 0, weight.value}, type};
-    if (const auto average = averages.find(weight.name); average != averages.end()) {
+    if (const auto average = averages.find(prefix + weight.name); average != averages.end()) {
       tensor.slice = average->second;
       tensor.everywhere = !parts.updater->sharded();
     } else if (!parts.updater) {
@@ -83,6 +85,7 @@ std::vector<SavedTensor> weights_to_save(const CheckpointParts& parts) {
       tensor.slice = master->second;
       tensor.everywhere = !parts.updater->sharded();
     }
+    tensor.slice.name = weight.name;
     tensors.push_back(std::move(tensor));
   }
   return tensors;
@@ -114,12 +117,15 @@ void each_state_to_save(const CheckpointParts& parts,
   if (!parts.with_optimizer || !parts.updater) return;
   parts.updater->each_state([&](Slice& state) { visit(state.name, state); });
   const bool averaged = parts.updater->averages_weights();
-  if (parts.adapter && !averaged) return;  // its file has them as they are
-  std::set<std::string> in_files;
+  const bool adapted = parts.adapter && !averaged;  // its file has them as they are
+  std::set<std::string> in_files, beside;  // the latter: of models beside it, always kept, as these are narrower
   if (!averaged) parts.model.each_weight([&](const std::string& name, const Weight&) { in_files.insert(name); });
+  for (const auto& [name, module] : parts.model.beside())
+    module->each_weight([&](const std::string& weight, Weight&) { beside.insert(weight); }, name + ".");
   parts.updater->each_master([&](Slice& master) {
-    const bool whole = in_files.contains(master.name) && parts.types.of(master.name) == master.part.scalar_type();
-    if (!whole) visit(kMaster + master.name, master);
+    const bool whole = adapted || (in_files.contains(master.name) &&
+                                   parts.types.of(master.name) == master.part.scalar_type());
+    if (!whole || beside.contains(master.name)) visit(kMaster + master.name, master);
   });
 }
 
@@ -135,15 +141,16 @@ struct Files {
   std::vector<TensorFile> tensors;
 };
 
-// Weights, and the small files beside them.
-void add_model(Files& files, const CheckpointParts& parts, const World& world) {
-  files.texts = parts.files.texts;
-  const std::vector<SavedTensor> tensors = weights_to_save(parts);
-  io::ModelSave save{.tensors = {}, .max_shard_bytes = parts.files.max_shard_bytes};
+// Weights, and the small files beside them, in a folder of the checkpoint ("": in itself).
+void add_model(Files& files, const std::string& folder, const std::vector<SavedTensor>& tensors,
+               const hub::ModelFiles& small, const World& world) {
+  for (const auto& [name, content] : small.texts) files.texts.emplace_back(folder + name, content);
+  io::ModelSave save{.tensors = {}, .max_shard_bytes = small.max_shard_bytes};
   for (const SavedTensor& tensor : tensors) save.tensors.push_back(spec_of(tensor));
   const io::ModelPlan plan = io::plan_model(save);
-  for (const io::SafetensorsPlan& file : plan.files) files.tensors.emplace_back(file.name(), file, tensors, world);
-  if (!plan.index.empty()) files.texts.emplace_back(plan.index_name, plan.index);
+  for (const io::SafetensorsPlan& file : plan.files)
+    files.tensors.emplace_back(folder + file.name(), file, tensors, world);
+  if (!plan.index.empty()) files.texts.emplace_back(folder + plan.index_name, plan.index);
 }
 
 // PEFT's two files, the tokenizer's, and what says where answers end: the base's file need not say so.
@@ -156,7 +163,12 @@ void add_adapter(Files& files, const CheckpointParts& parts, const World& world)
 
 Files files_to_save(const CheckpointParts& parts, const World& world) {
   Files files;
-  parts.adapter ? add_adapter(files, parts, world) : add_model(files, parts, world);
+  if (parts.adapter)
+    add_adapter(files, parts, world);
+  else
+    add_model(files, "", weights_to_save(parts, parts.model), parts.files, world);
+  for (const BesideFiles& one : parts.beside)
+    add_model(files, one.name + "/", weights_to_save(parts, *one.model, one.name + "."), one.files, world);
   if (!parts.with_optimizer || !parts.updater) return files;
   std::vector<SavedTensor> state;
   each_state_to_save(parts, [&](const std::string& name, const Slice& slice) {
@@ -269,8 +281,11 @@ std::uint64_t checkpoint_bytes(const CheckpointParts& parts) {
   if (parts.adapter) {
     parts.updater->each_master([&](Slice& master) { bytes += bytes_of(master, master.part.scalar_type()); });
   } else {
-    for (const SavedTensor& tensor : weights_to_save(parts)) bytes += bytes_of(tensor.slice, tensor.type);
+    for (const SavedTensor& tensor : weights_to_save(parts, parts.model)) bytes += bytes_of(tensor.slice, tensor.type);
   }
+  for (const BesideFiles& one : parts.beside)
+    for (const SavedTensor& tensor : weights_to_save(parts, *one.model, one.name + "."))
+      bytes += bytes_of(tensor.slice, tensor.type);
   each_state_to_save(
       parts, [&](const std::string&, const Slice& state) { bytes += bytes_of(state, state.part.scalar_type()); });
   if (parts.with_optimizer)

@@ -14,6 +14,7 @@
 #include "io/run_folder.h"
 #include "train/save_types.h"
 #include "train/state.h"
+#include "train/trained_beside.h"
 #include "train/updater.h"
 
 namespace hone::training {
@@ -33,6 +34,7 @@ struct CheckpointParts {
   std::optional<double> epochs = {};
   std::vector<Slice> followed = {};                // RunResources::followed()
   std::optional<hub::AdapterConfig> adapter = {};  // then it is all that is saved of the model
+  std::vector<BesideFiles> beside = {};            // of models that are trained with it, in folders of these names
   bool with_optimizer = true;                      // false: no run can go on from it
   bool finite = true;                              // false: some of what is trained is NaN or infinite
 };

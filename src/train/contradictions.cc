@@ -16,6 +16,7 @@
 #include "train/evaluate.h"
 #include "train/make_objective.h"
 #include "train/resources.h"
+#include "train/rounding.h"
 #include "train/step_plan.h"
 
 namespace hone::training {
@@ -209,6 +210,7 @@ void find_contradictions(const Recipe& recipe, Problems& problems) {
   check_step_plan(recipe, problems);
   check_lengths(recipe, problems);
   check_answers(recipe, problems);
+  check_rounding(recipe, problems);
   check_compared(recipe, problems);
   check_following(recipe, problems);
   check_objective(recipe, problems);

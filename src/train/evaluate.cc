@@ -64,6 +64,7 @@ class ObjectiveLoss final : public Evaluation {
     for (const auto& [name, metric] : made.metrics)
       all[kSum + name] += metric.sum, all[kWeight + name] += metric.weight;
     for (const MeasuredMean& mean : made.means) {
+      if (mean.mode != LogMode::mean) continue;  // sums have no extremes
       all[kSum + mean.name] += host::number(mean.sum);
       all[kWeight + mean.name] += host::number(mean.weight);
     }
@@ -251,7 +252,7 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
   }
   if (options.before) options.before(rows, tokens);
   for (std::size_t i = 0; i < evaluations.size(); ++i)
-    add(totals[i], asking(*evaluations[i], "compare", [&] { return kept.compared(i, *evaluations[i]); }));
+    add(totals[i], asking(*evaluations[i], "compare", [&] { return kept.compared(i, *evaluations[i], data); }));
   return result_of(evaluations, totals);
 }
 

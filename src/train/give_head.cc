@@ -13,7 +13,7 @@ namespace {
 
 // Whether its labels are what such records have. One alone of which nothing is said is a score.
 bool is_for(const Classifier& classifier, const Needs& needs) {
-  if (classifier.of_tokens() != data::are_of_tokens(needs.records)) return false;
+  if (classifier.of_tokens() != data::are_of_tokens(needs.records) || classifier.answers_questions()) return false;
   const ProblemType problem = needs.problem_type;
   const bool one = classifier.labels().size() == 1;
   const ProblemType usual = one ? ProblemType::regression : ProblemType::single_label_classification;
@@ -25,6 +25,7 @@ bool is_for(const Classifier& classifier, const Needs& needs) {
 bool has_labels(const Model& model, const HeadRequest& head) {
   const Classifier* classifier = model.classifier();
   if (!classifier || classifier->of_tokens() != head.of_tokens) return false;
+  if (classifier->answers_questions() != head.answers_questions) return false;
   return classifier->labels() == head.labels || (head.labels.size() == 1 && classifier->labels().size() == 1);
 }
 
@@ -40,7 +41,7 @@ bool has_head(const Model& model, const HeadRequest& head) {
 }  // namespace
 
 std::vector<std::string> known_labels(const Needs& needs, const Model& model) {
-  if (!are_labelled(needs.records)) return {};
+  if (!are_labelled(needs.records) || needs.records == RecordKind::question) return {};
   if (!needs.labels.empty()) return needs.labels;
   const Classifier* classifier = model.classifier();
   return classifier && is_for(*classifier, needs) ? classifier->labels() : std::vector<std::string>();
@@ -56,6 +57,7 @@ std::unique_ptr<Model> model_with_head(const Model& model, const HeadRequest& he
   auto made = during("giving the model a head for objective " + recipe.objective.type,
                      [&] { return build_model(config, file, head); });
   const std::string none = head.masked_lm   ? "no head for masked tokens"
+                           : head.answers_questions ? "no head that answers questions"
                            : head.of_tokens ? "no classification head of tokens"
                                             : "no classification head";
   if (!recipe.adapter.type.empty()) {

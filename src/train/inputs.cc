@@ -29,11 +29,12 @@
 #include "hub/model_tensors.h"
 #include "hub/own_tokenizer.h"
 #include "hub/quantized_files.h"
-#include "nn/pair_scores.h"
 #include "tensor/device.h"
 #include "tensor/dtype.h"
 #include "train/adapter_base.h"
+#include "train/adapter_rates.h"
 #include "train/callback_state.h"
+#include "train/check_models.h"
 #include "train/check_schedule.h"
 #include "train/checkpoint.h"
 #include "train/frame.h"
@@ -41,12 +42,16 @@
 #include "train/make_objective.h"
 #include "train/meta_twin.h"
 #include "train/model_source.h"
+#include "train/pictures.h"
 #include "train/placement.h"
 #include "train/ranks.h"
 #include "train/resources.h"
 #include "train/resume.h"
+#include "train/rounding.h"
 #include "train/step_plan.h"
+#include "train/token_rows.h"
 #include "train/trainable.h"
+#include "train/trained_beside.h"
 
 namespace hone::training {
 namespace {
@@ -187,7 +192,9 @@ void check_texts(const Recipe& recipe, const Inputs& inputs, const Dataset& data
 void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options options, Inputs& inputs) {
   const DataSection& data = recipe.data;
   options.cache_folder = cache_folder(recipe);
+  options.questions.keep_texts = data.eval.held_out.value_or(0) > 0;
   inputs.train = load_train(recipe, options, inputs);
+  options.questions.keep_texts = true;
   inputs.train = part_train(recipe, inputs);
   options.labels = inputs.train->labels();
   options.deduplicate = false;                // what is measured on is as it was given
@@ -245,7 +252,8 @@ Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
   options.max_length = data.max_length;
   options.overlong = data.overlong;
   const bool alone =
-      are_labelled(records) || records == RecordKind::asked || records == RecordKind::embedding;
+      are_labelled(records) || records == RecordKind::asked || records == RecordKind::embedding ||
+      records == RecordKind::seq2seq;
   options.packing = data.packing.value_or(alone ? Packing::none : Packing::best_fit);
   options.append_eos = data.append_eos;
   options.deduplicate = data.deduplicate;
@@ -258,7 +266,7 @@ Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
 // What is trained: an adapter's weights, or those of the model that the recipe names.
 void choose_trained(const Recipe& recipe, const std::filesystem::path& checkpoint, Inputs& inputs) {
   if (recipe.adapter.type.empty()) return choose_trainable(*inputs.model, recipe.model.trainable);
-  inputs.adapter = recipe.adapter;
+  inputs.adapter = with_token_numbers(recipe.adapter, *inputs.tokenizer);
   inputs.adapter_source = checkpoint;
   if (recipe.adapter.path.empty()) {
     inputs.adapter_report = plan_lora(*inputs.model, *inputs.adapter);
@@ -268,6 +276,7 @@ void choose_trained(const Recipe& recipe, const std::filesystem::path& checkpoin
   LoraConfig& config = *inputs.adapter;
   std::tie(config, inputs.adapter_report) = hub::plan_adapter(*inputs.model, inputs.adapter_source);
   config.dropout = recipe.adapter.dropout, config.loraplus_lr_ratio = recipe.adapter.loraplus_lr_ratio;
+  config.loraplus_lr_embedding = recipe.adapter.loraplus_lr_embedding;
   config.init = "default";
   const std::string fact = checkpoint.empty() ? changed_base(inputs.adapter_source, inputs.source) : "";
   if (!fact.empty()) log::warning("adapter.path: {}", fact);
@@ -290,8 +299,10 @@ void choose_held(const Recipe& recipe, Inputs& inputs) {
 }
 
 std::unique_ptr<Model> meta_model(const Inputs& inputs, WeightTypes types) {
-  return inputs.adapter ? meta_twin(*inputs.model, inputs.source, *inputs.adapter, types)
-                        : meta_twin(*inputs.model, inputs.source, types);
+  std::unique_ptr<Model> twin = inputs.adapter ? meta_twin(*inputs.model, inputs.source, *inputs.adapter, types)
+                                               : meta_twin(*inputs.model, inputs.source, types);
+  add_meta_beside(*inputs.model, types, *twin);
+  return twin;
 }
 
 namespace {
@@ -339,49 +350,6 @@ Inputs inputs_of(const Recipe& recipe, const std::filesystem::path& checkpoint, 
   return inputs;
 }
 
-// Of documents, with the answers that come behind them.
-void check_lengths(const Model& model, const std::string& who, const Needs& needs, const Recipe& recipe) {
-  const std::int64_t most = recipe.data.max_length + needs.answer_tokens;
-  const std::string what = needs.answers > 0 ? "data.max_length + objective.max_completion_length" : "data.max_length";
-  model.check_length(most, who + what);
-  if (most > model.max_positions() && (!who.empty() || needs.answers > 0))
-    log::warning("{}{} {} is beyond its max_position_embeddings {}", who, what, most, model.max_positions());
-}
-
-// A model beside the one that is trained is asked about the same token ids, in documents as long.
-void check_role(const std::string& role, const std::filesystem::path& folder, const Needs& needs, const Recipe& recipe,
-                const Inputs& inputs) {
-  const std::string option = "objective." + role, file = (folder / "config.json").string();
-  const std::unique_ptr<Model> other = build_model(config::read_file(file), file);
-  const bool scores = needs.models_with_scores.contains(role);
-  if (scores)
-    nn::require_score(*other, option);
-  else if (needs.models_are_language_models)
-    require_causal_lm(*other, option);
-  check_lengths(*other, option + ": ", needs, recipe);
-  if (needs.following.contains(role)) check_can_follow(*other, *inputs.model, needs.following.at(role));
-  const std::int64_t theirs = other->vocab_size(), ours = inputs.model->vocab_size();
-  const bool same = needs.models_read_same_tokens || scores;
-  if (theirs < ours || (theirs > ours && !same))
-    throw Error(ErrorKind::config, fmt::format("{}: {} has a vocabulary of {}, and the model one of {}", option,
-                                               folder.string(), theirs, ours))
-        .hint("both are asked about the same token ids");
-  if (same) hub::check_same_tokens(*inputs.tokenizer, folder, option);
-}
-
-void check_beside(const Needs& needs, const Recipe& recipe, const Inputs& inputs) {
-  for (const auto& [role, where] : needs.models) {
-    if (where.empty() && inputs.in_memory)
-      throw Error(ErrorKind::config, fmt::format("objective {}: its {} is the model as the run began, which was given "
-                                                 "in memory, where it is trained",
-                                                 recipe.objective.type, role))
-          .hint(fmt::format("objective.{} names a folder that holds it", role));
-    if (!where.empty())
-      during("looking for the " + role,
-             [&, &its = role] { check_role(its, find_model_folder(where), needs, recipe, inputs); });
-  }
-}
-
 }  // namespace
 
 Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint, const TrainerInputs& given) {
@@ -411,26 +379,39 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   const auto with_head = [&](const std::vector<std::string>& labels) {
     const bool of_tokens = data::are_of_tokens(needs.records);
     const auto problem_type = labelled && !of_tokens ? std::optional(needs.problem_type) : std::nullopt;
-    const HeadRequest head{labels, needs.masked_lm, problem_type, of_tokens};
+    HeadRequest head{labels, needs.masked_lm, problem_type, of_tokens};
+    if (needs.records == RecordKind::question) {
+      head.labels.assign(kPlacesOfAnswers.begin(), kPlacesOfAnswers.end());
+      head.answers_questions = true;
+    }
     if (auto made = model_with_head(*inputs.model, head, config, file, recipe, inputs.in_memory)) {
       inputs.other_labels = has_other_labels(*inputs.model, head);
       inputs.model = std::move(made);
     }
+    const BesideFrom from{recipe, needs, checkpoint, config, file, inputs.source, *inputs.tokenizer, inputs.in_memory};
+    inputs.beside = add_beside(from, *inputs.model);
     objective->check(*inputs.model);
     choose_trained(recipe, checkpoint, inputs);
     choose_held(recipe, inputs);
+    round_weights(*inputs.model, recipe);
   };
   if (!labelled) with_head(needs.labels);
   check_mask_token(needs, inputs, recipe);
-  check_beside(needs, recipe, inputs);
+  check_other_models(needs, recipe, {*inputs.model, *inputs.tokenizer, inputs.in_memory});
   Dataset::Options options = dataset_options(recipe.data, needs.records);
   if (needs.answers > 0) {  // a row is a prompt, and all of it
     options.packing = Packing::none;
     if (options.overlong == Overlong::split) options.overlong = Overlong::drop;
   }
   options.vocab_size = inputs.model->vocab_size();
+  if (needs.pictures)
+    options.pictures =
+        pictures_of(*inputs.model, inputs.source.empty() ? std::filesystem::path(recipe.tokenizer) : inputs.source);
   options.problem_type = needs.problem_type;
   options.token_labels = needs.token_labels;
+  options.questions = needs.questions;
+  options.targets.max_length = needs.max_target_length;
+  if (const Seq2SeqLm* lm = inputs.model->seq2seq_lm()) options.targets.start = lm->decoder_start();
   options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
   options.labels = known_labels(needs, *inputs.model);
   load_data(recipe, needs, options, inputs);
@@ -464,6 +445,7 @@ void fill_adapter(Inputs& inputs, const Recipe& recipe, bool resumed) {
   else
     load_adapter(*inputs.model, inputs.adapter_source,
                  {.precision = wide, .as = resumed || continued ? inputs.adapter : std::nullopt});
+  set_table_rates(*inputs.model, recipe);
 }
 
 }  // namespace
@@ -494,6 +476,8 @@ void make_weights(Inputs& inputs, const Recipe& recipe, const World& world, bool
   if (inputs.filled) return;
   if (is_sharded(recipe, world) && !inputs.adapter) parallel::share_out(*inputs.model, world);
   fill_weights(inputs, recipe, resumed);
+  fill_beside(*inputs.model, inputs.beside, recipe.run.seed,
+              [&](const std::filesystem::path& folder) { return types_to_read(recipe.trainer.precision, folder); });
   inputs.filled = true;
 }
 
@@ -512,7 +496,7 @@ bool learns_one_of(const Dataset& data, const std::vector<std::int32_t>& tokens)
 }
 
 std::optional<std::int32_t> learnt_turn_end(const Recipe& recipe, const Inputs& inputs) {
-  if (!inputs.has_tokenizer() || !inputs.model->causal_lm()) return std::nullopt;
+  if (!inputs.has_tokenizer() || !inputs.model->causal_lm() || inputs.model->seq2seq_lm()) return std::nullopt;
   const std::optional<std::int32_t> end = data::turn_end(*inputs.tokenizer);
   if (!end || *end >= inputs.model->vocab_size()) return std::nullopt;
   const Dataset* train = inputs.train->as_dataset();

@@ -11,6 +11,7 @@
 #include "hone/hub.h"
 #include "hone/recipe.h"
 #include "hone/run_parts.h"
+#include "train/trained_beside.h"
 
 namespace hone::training {
 
@@ -38,6 +39,7 @@ struct Inputs {
   std::vector<EvalSet> evals;
   std::shared_ptr<const Collator> collator;  // that was given
   Begun begun;
+  BesideSources beside;       // of models that are trained beside it
   std::uint64_t process = 0;  // bytes that the program took with all of this, and without weights
   bool has_tokenizer() const { return tokenizer->vocab_size() > 0; }
 };

@@ -45,9 +45,9 @@ void Kept::tell(const World& world) {
   own_.clear();
 }
 
-Sums Kept::compared(std::size_t evaluation, const Evaluation& by) const {
+Sums Kept::compared(std::size_t evaluation, const Evaluation& by, const Dataset& data) const {
   const std::vector<Tensor>& rows = rows_.at(evaluation);
-  return rows.empty() ? Sums() : by.compare(at::cat(rows));
+  return rows.empty() ? Sums() : by.compare_in(data, at::cat(rows));
 }
 
 }  // namespace hone::training

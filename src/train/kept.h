@@ -19,7 +19,7 @@ class Kept {
   // Exchanges what each rank has kept of its batch.
   void tell(const World& world);
   // Sums of what the evaluation has kept; none: nothing.
-  Sums compared(std::size_t evaluation, const Evaluation& by) const;
+  Sums compared(std::size_t evaluation, const Evaluation& by, const Dataset& data) const;
 
  private:
   std::string own_;

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "hone/hub.h"
 #include "hone/objective.h"
+#include "hone/questions.h"
 #include "hone/registry.h"
 #include "hub/memory.h"
 #include "hub/save.h"
@@ -134,6 +135,7 @@ class MetaRun {
     CheckpointParts parts{*model_, &*updater_, files, none, types};
     parts.with_optimizer = recipe_.trainer.save.optimizer;
     if (inputs_.adapter) parts.adapter = hub::AdapterConfig{*inputs_.adapter, recipe_.model.path};
+    parts.beside = files_of_beside(*model_, inputs_.tokenizer.get(), types.most());
     return training::checkpoint_bytes(parts) + (parts.with_optimizer ? bytes_of_followers() : 0);
   }
 
@@ -238,6 +240,10 @@ HostBatch full_rows(std::int64_t rows, std::int64_t length, const Needs& needs, 
   const std::size_t count = batch.positions.size();
   batch.ids.resize(count), batch.labels.resize(count), batch.weight.assign(count, 1);
   batch.tokens = batch.supervised = static_cast<std::int64_t>(count);
+  if (kind == RecordKind::question)  // each begins and ends at its first token
+    for (const Doc& doc : batch.docs)
+      batch.labels[static_cast<std::size_t>(doc.row * batch.length + doc.begin)] =
+          static_cast<std::int64_t>(AnswerPlace::start_and_end);
   if (kind != RecordKind::labelled) return batch;
   HostColumn& label = batch.extra["label"];
   label.per = HostColumn::Per::document;
@@ -246,6 +252,20 @@ HostBatch full_rows(std::int64_t rows, std::int64_t length, const Needs& needs, 
   else
     label.width = static_cast<std::int64_t>(labels), label.numbers.resize(batch.docs.size() * labels);
   return batch;
+}
+
+// A source and a target in each row, as long as they may be.
+HostBatch full_targets(std::int64_t rows, std::int64_t length, const Needs& needs) {
+  const auto doc_of = [](Role role, std::int64_t tokens, std::int64_t target) {
+    const auto count = static_cast<std::size_t>(tokens);
+    return HostDoc{.ids = std::vector<std::int64_t>(count),
+                   .targets = std::vector<std::int64_t>(count, target),
+                   .role = role,
+                   .group = 0};
+  };
+  const HostRow row{doc_of(Role::source, length, -100),
+                    doc_of(Role::target, needs.max_target_length.value_or(length), 0)};
+  return pad(std::vector<HostRow>(static_cast<std::size_t>(rows), row), 0);
 }
 
 // What prepare() makes at most of prompts: of each its answers, in one row.
@@ -320,8 +340,17 @@ void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const 
 
 }  // namespace
 
+// In tokens, and patches of pictures.
+static std::int64_t work_of(const HostBatch& batch) {
+  std::int64_t work = batch.tokens;
+  for (const PictureSpan& picture : batch.pictures.spans) work += picture.grid.patches();
+  return work;
+}
+
 HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t batch_size) {
   const Needs needs = make_objective(recipe)->needs();
+  if (!inputs.train->as_dataset() && needs.records == RecordKind::seq2seq)
+    return full_targets(batch_size, recipe.data.max_length, needs);
   if (!inputs.train->as_dataset())
     return with_answers(full_rows(batch_size, recipe.data.max_length, needs, inputs.train->labels().size()), needs);
   Loader::Options options = loader_options(recipe, inputs);
@@ -331,7 +360,7 @@ HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t
   const std::int64_t all = (inputs.train->as_dataset()->rows() + batch_size - 1) / batch_size;
   for (std::int64_t i = 0; i < std::min(all, kMicroBatchesLookedAt); ++i)
     for (HostBatch& batch : loader.next())
-      if (batch.tokens > fullest.tokens || fullest.rows == 0) fullest = std::move(batch);
+      if (work_of(batch) > work_of(fullest) || fullest.rows == 0) fullest = std::move(batch);
   return with_answers(fullest, needs);
 }
 

@@ -14,7 +14,10 @@ namespace hone::training {
 
 std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path& source, WeightTypes types) {
   HeadRequest head;
-  if (const Classifier* one = model.classifier()) head.labels = one->labels(), head.of_tokens = one->of_tokens();
+  if (const Classifier* one = model.classifier()) {
+    head.labels = one->labels();
+    head.of_tokens = one->of_tokens(), head.answers_questions = one->answers_questions();
+  }
   head.masked_lm = model.masked_lm() != nullptr;
   const std::string file = source.empty() ? "model" : (source / "config.json").string();
   std::unique_ptr<Model> twin = build_model(model.hf_config(), file, head);
@@ -23,6 +26,7 @@ std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path
   twin->each_weight([&](const std::string& name, Weight& weight) {
     if (!weight.is_buffer()) weight.set_trainable(given.at(name)->trainable());
     weight.set_held_as(given.at(name)->held_as());
+    weight.set_fake_quantized(given.at(name)->fake_quantized());
     weight.fill(at::empty(weight.shape(), at::TensorOptions().device(at::kMeta).dtype(hub::type_of(weight, types))));
   });
   nn::unpack_in_blocks(*twin);

@@ -99,7 +99,8 @@ void combine(Metric& into, const Metric& value) {
   if (value.mode == LogMode::mean || value.mode == LogMode::sum) {
     into.sum += value.sum;
     into.weight += value.weight;
-  } else if (value.mode == LogMode::last || value_of(value) > value_of(into)) {
+  } else if (value.mode == LogMode::last ||
+             (value.mode == LogMode::max ? value_of(value) > value_of(into) : value_of(value) < value_of(into))) {
     into = value;
   }
 }
@@ -120,8 +121,11 @@ void StepReport::add(const LossTerms& micro_batch, std::span<const double> sums,
     total.weight = step_sums.at(micro_batch.terms[i].per);
   }
   combine_all(metrics, micro_batch.metrics);
-  for (std::size_t i = 0; i < micro_batch.means.size(); ++i)
-    combine_all(metrics, {{micro_batch.means[i].name, {means[2 * i], means[2 * i + 1]}}});
+  for (std::size_t i = 0; i < micro_batch.means.size(); ++i) {
+    const MeasuredMean& mean = micro_batch.means[i];
+    if (mean.mode == LogMode::mean || means[2 * i + 1] != 0)
+      combine_all(metrics, {{mean.name, {means[2 * i], means[2 * i + 1], mean.mode}}});
+  }
 }
 
 void StepReport::add(const StepReport& update) {

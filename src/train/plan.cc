@@ -46,6 +46,10 @@ Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
                  answer = number(needs.answer_tokens);
     return {number(needs.iterations * needs.answers) * (prompt + answer), prompt + answer, answer / (prompt + answer)};
   }
+  if (!known && needs.records == RecordKind::seq2seq) {
+    const double target = number(needs.max_target_length.value_or(recipe.data.max_length));
+    return {length + target, (length + target) / 2, target / (length + target)};
+  }
   if (!known) {
     const bool pairs = needs.records == RecordKind::preference || needs.records == RecordKind::judged ||
                        needs.records == RecordKind::embedding;

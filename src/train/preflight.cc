@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "data/choose_template.h"
+#include "data/empty_answers.h"
 #include "data/inspect.h"
 #include "hone/hub.h"
 #include "hone/layers.h"
@@ -24,14 +25,17 @@
 #include "train/make_objective.h"
 #include "train/placement.h"
 #include "train/resources.h"
+#include "train/rounding.h"
+#include "train/same_data.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
+#include "train/trained_beside.h"
 
 namespace hone::training {
 namespace {
 
 constexpr double kFewest = 0.75, kMost = 1.5;  // what desirable answers weigh against others without a word
-constexpr double kMuch = 0.05;  // share of records or tokens lost that is worth a warning
+constexpr double kMuch = 0.05;  // share of records or tokens lost, or of empty answers, that is worth a warning
 
 std::string data_line(const std::string& name, const Dataset& data) {
   std::string text = fmt::format("{}: {}", name, counted(data.rows(), "row"));
@@ -107,25 +111,9 @@ std::string ids_line(const Inputs& inputs) {
          join(changed, ", ");
 }
 
-bool is_tokenizer_of(const std::filesystem::path& folder, const Tokenizer& tokenizer) {
-  const auto tokens = [](const Tokenizer& one) {
-    for (const auto& [name, content] : one.files)
-      if (name == "tokenizer.json") return std::string_view(content);
-    return std::string_view();
-  };
-  try {
-    const auto own = hub::own_tokenizer(folder);
-    return own->vocab_size() == 0 || (tokens(*own) == tokens(tokenizer) && own->eos_id == tokenizer.eos_id &&
-                                      own->bos_id == tokenizer.bos_id && own->pad_id == tokenizer.pad_id);
-  } catch (const Error&) {
-    return false;  // it may be named because the folder's own cannot be read
-  }
-}
-
-// A folder without a tokenizer takes any.
 void warn_about_tokenizer(const Recipe& recipe, const Inputs& inputs, std::vector<std::string>& warnings) {
   if (recipe.tokenizer.empty() || inputs.source.empty() || !inputs.has_tokenizer()) return;
-  if (!is_tokenizer_of(inputs.source, *inputs.tokenizer))
+  if (!hub::is_tokenizer_of(inputs.source, *inputs.tokenizer))
     warnings.push_back(fmt::format("tokenizer: {} is not the one in {}: to the model its ids are other tokens",
                                    recipe.tokenizer, inputs.source.string()));
 }
@@ -166,12 +154,27 @@ void warn_about_judgements(const Recipe& recipe, const DataReport& report, std::
                     human_count(good), ratio, human_count(bad), 1.15 * wanted * undesirable));
 }
 
+// A field that was not meant, or records that nobody has filled in: a model learns from them to say nothing.
+void tell_empty_answers(const Dataset& train, const Inputs& inputs, Preflight& found) {
+  const data::AnswerCounts counts = data::count_answers(train, *inputs.tokenizer);
+  if (counts.empty == 0) return;
+  found.report["train"]["empty_answers"] = counts.empty;
+  const std::string line = fmt::format("{} of {} empty: only the end of {} is learnt", counts.empty,
+                                       counts.answers == 1 ? "1 answer is" : fmt::format("{} answers are",
+                                                                                         counts.answers),
+                                       counts.empty == 1 ? "it" : "them");
+  if (share(counts.empty, counts.answers) > kMuch) found.warnings.push_back(line);
+  else found.lines.push_back(line);
+}
+
 void warn_about_data(const Recipe& recipe, const Dataset& train, std::vector<std::string>& warnings) {
   const DataReport& report = train.report();
   const double cut = share(report.cut_tokens, report.tokens + report.cut_tokens);
   if (cut > kMuch)
-    warnings.push_back(fmt::format("{:.0f} % of the tokens are cut off: data.max_length is {}, data.overlong decides",
-                                   100 * cut, recipe.data.max_length));
+    warnings.push_back(fmt::format("{:.0f} % of the tokens are cut off: data.max_length is {}{}, data.overlong decides",
+                                   100 * cut, recipe.data.max_length,
+                                   recipe.objective.type == "seq2seq" ? " (of targets: objective.max_target_length)"
+                                                                      : ""));
   if (share(report.lost_supervised, report.supervised + report.lost_supervised) > kMuch)
     warnings.push_back(fmt::format("{} of {} tokens that would be learnt are cut off or dropped",
                                    human_count(static_cast<double>(report.lost_supervised)),
@@ -179,6 +182,11 @@ void warn_about_data(const Recipe& recipe, const Dataset& train, std::vector<std
   if (share(report.dropped, report.records) > kMuch)
     warnings.push_back(fmt::format("{} of {} records are dropped for being longer than data.max_length {}",
                                    report.dropped, report.records, recipe.data.max_length));
+  if (report.with_pictures > 0 && recipe.data.overlong != Overlong::drop)
+    warnings.push_back(fmt::format("{} dropped: with pictures, longer than data.max_length {}, and never cut",
+                                   report.with_pictures == 1 ? "1 record is" : fmt::format("{} records are",
+                                                                                           report.with_pictures),
+                                   recipe.data.max_length));
   if (share(report.unsupervised_records, report.records) > kMuch)
     warnings.push_back(
         fmt::format("{} of {} records have no token to learn", report.unsupervised_records, report.records));
@@ -290,10 +298,18 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
     const std::string whole = trained == beside ? ""
                                                 : fmt::format(", and {} of modules that are trained whole",
                                                               human_count(static_cast<double>(trained - beside)));
-    result.lines.push_back(fmt::format("adapter: LoRA of rank {} beside {}{}: {} parameters{}", inputs.adapter->rank,
+    const std::int64_t tokens = std::ssize(inputs.adapter->trainable_token_indices);
+    result.lines.push_back(fmt::format("adapter: LoRA of rank {} beside {}{}{}: {} parameters{}", inputs.adapter->rank,
                                        counted(std::ssize(inputs.adapter_report.adapted), "module"),
+                                       tokens == 0 ? "" : " and rows of " + counted(tokens, "token"),
                                        inputs.adapter_source.empty() ? "" : ", from " + inputs.adapter_source.string(),
                                        human_count(static_cast<double>(beside)), whole));
+  }
+  for (const auto& [name, own] : models_beside(*inputs.model)) {
+    const std::filesystem::path& source = inputs.beside.at(name).folder;
+    result.lines.push_back(fmt::format("{}: {} parameters ({}), trained with it", name,
+                                       human_count(static_cast<double>(own->parameter_count())),
+                                       source.empty() ? origin : source.string()));
   }
   if (const std::string line = ids_line(inputs); !line.empty()) result.lines.push_back(line);
   const Dataset* train = inputs.train->as_dataset();
@@ -309,6 +325,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   for (std::string& line : step_plan_lines(recipe)) result.lines.push_back(std::move(line));
   const at::Device device = device_of(recipe);
   if (trainer.fp8 != Float8::off) result.lines.push_back(float8_line(recipe, *inputs.model));
+  if (trainer.qat.on()) result.lines.push_back(rounding_line(recipe, *inputs.model));
   result.lines.push_back(device.is_cpu() ? describe_threads() : "on " + device.str());
   result.lines.push_back(inputs.adapter ? "checkpoints hold the adapter alone, as exactly as it is trained"
                                         : save_types.text());
@@ -327,9 +344,11 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                    {"peak_memory_bytes", memory.peak},
                    {"checkpoints", save_types.text()}};
   for (const EvalSet& set : inputs.evals) result.report["eval"][set.name] = counts_of(*set.data);
+  if (train && inputs.has_tokenizer()) tell_empty_answers(*train, inputs, result);
   if (train) warn_about_data(recipe, *train, result.warnings);
   else if (trainer.tokens && !trainer.steps)
     result.warnings.push_back("trainer.tokens: a stream's rows are counted as full ones: the run may end with fewer");
+  for (std::string& warning : sets_trained_on(recipe.data)) result.warnings.push_back(std::move(warning));
   warn_about_tokenizer(recipe, inputs, result.warnings);
   warn_about_ends(recipe, inputs, result.warnings);
   warn_about_padding(inputs, result.warnings);

@@ -21,6 +21,7 @@
 #include "train/placement.h"
 #include "train/ranks.h"
 #include "train/resume.h"
+#include "train/token_rows.h"
 #include "train/world_facts.h"
 
 namespace hone::training {
@@ -273,6 +274,14 @@ void Preparation::load_data(bool strict) {
   data_seconds_ = watch.seconds();
 }
 
+static void warn_of_equal_rows(const Inputs& inputs) {
+  const Dataset* data = inputs.train->as_dataset();
+  if (!data || !inputs.has_tokenizer()) return;
+  for (const std::string& warning :
+       tokens_with_equal_rows(*inputs.model, *inputs.tokenizer, *data, inputs.adapter.has_value()))
+    log::warning("{}", warning);
+}
+
 void Preparation::load_model() {
   load_data(/*strict=*/false);
   if (has_model_ || is_over()) return;
@@ -281,6 +290,7 @@ void Preparation::load_model() {
   if (given_.state && from_) given_.state->frame().drop();  // the checkpoint's weights come in place of its own
   inputs_->filled = given_.state && !from_;
   make_weights(*inputs_, recipe_, world_, from_.has_value());
+  if (purpose_ == Purpose::run && world_.is_first()) warn_of_equal_rows(*inputs_);
   model_seconds_ = watch.seconds();
 }
 

@@ -121,6 +121,24 @@ void keep_as_they_were(const std::vector<Best>& before, IsGone&& is_gone, RunSta
 
 }  // namespace
 
+bool is_better(const Worth& worth, const std::vector<Best>& best) {
+  std::vector<Best> with = best;
+  rank(worth, 1, with);
+  return with.front().step == worth.found.step;
+}
+
+void tell_unsaved_best(const RunState& state, const Measures& measures) {
+  const BestBy& by = measures.best_by;
+  std::vector<Best> all = state.best;
+  for (const auto& [step, value] : values_on_record(state, measures))
+    if (!std::isnan(value)) rank({{by.metric, value, step}, by.rises}, std::ssize(all) + 1, all);
+  if (all.empty() || has(state.best, all.front().step)) return;
+  const std::string saved = state.best.empty() ? "" : "; of those that were: " + first_of(state.best);
+  log::warning("step {} was the best, by {} {:.4g}, and was not saved{}; trainer.save.after_evaluation saves what is "
+               "evaluated",
+               all.front().step, by.metric, all.front().value, saved);
+}
+
 void rank(const Worth& worth, std::int64_t places, std::vector<Best>& best) {
   std::erase_if(best, [&](const Best& one) { return one.metric != worth.found.metric; });
   const auto worse = [&](const Best& one) {

@@ -28,6 +28,11 @@ struct Measures {
 };
 Measures measures_of(const Recipe& recipe, const Inputs& inputs, const Evaluations& evaluations);
 
+// Whether it would be the first of them.
+bool is_better(const Worth& worth, const std::vector<Best>& best);
+// At a run's end: warns where a step that was evaluated and not saved was better than all that were.
+void tell_unsaved_best(const RunState& state, const Measures& measures);
+
 // Whether the log has an evaluation at the very step that the run is at.
 bool is_on_record(const RunState& state, const Measures& measures);
 

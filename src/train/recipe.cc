@@ -69,8 +69,10 @@ void AdapterSection::validate(Problems& problems) const {
   const bool shape = is_set(&LoraConfig::rank) || is_set(&LoraConfig::alpha) || is_set(&LoraConfig::rslora) ||
                      is_set(&LoraConfig::dora) || is_set(&LoraConfig::init) || is_set(&LoraConfig::targets) ||
                      is_set(&LoraConfig::exclude) || is_set(&LoraConfig::modules_to_save) ||
-                     is_set(&LoraConfig::rank_pattern) || is_set(&LoraConfig::alpha_pattern);
-  const bool any = shape || is_set(&LoraConfig::dropout) || is_set(&LoraConfig::loraplus_lr_ratio) || !path.empty();
+                     is_set(&LoraConfig::trainable_token_indices) || is_set(&LoraConfig::rank_pattern) ||
+                     is_set(&LoraConfig::alpha_pattern);
+  const bool any = shape || is_set(&LoraConfig::dropout) || is_set(&LoraConfig::loraplus_lr_ratio) ||
+                   is_set(&LoraConfig::loraplus_lr_embedding) || !path.empty();
   problems.require(!type.empty() || !any, "type", "missing: lora");
   problems.require(path.empty() || !shape, "path",
                    "the adapter there says its rank, alpha and targets; leave them out");

@@ -239,13 +239,15 @@ std::string reason_against_graphs(const Recipe& recipe, at::Device device) {
   if (device.is_cpu()) return "they are a GPU's, and this run computes on the CPU";
   if (!ops::maybe_make_recording(device)) return fmt::format("{} remembers no work", device.str());
   if (recipe.trainer.precision == Precision::fp16) return "a run in fp16 has none";
+  if (recipe.trainer.qat.on()) return "a run with trainer.qat has none";
   return make_objective(recipe)->is_recordable() ? "" : fmt::format("objective {} has none", recipe.objective.type);
 }
 
 std::unique_ptr<RecordedPasses> maybe_record_passes(const Recipe& recipe, Model& model, int ranks) {
   const TrainerSection& trainer = recipe.trainer;
   if (trainer.cuda_graphs == Graphs::never || ranks > 1) return nullptr;
-  if (!reason_against_graphs(recipe, model.device()).empty() || model.unpacking()) return nullptr;
+  const bool varies = model.unpacking() || model.pictures();  // pictures are of any number and size
+  if (!reason_against_graphs(recipe, model.device()).empty() || varies) return nullptr;
   double parameters = 0;
   bool routed = false;
   model.each_with_adapters([&](const std::string&, const Weight& weight) {

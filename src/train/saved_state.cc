@@ -148,6 +148,7 @@ void TrainState::save(const std::filesystem::path& folder, const SaveState& how)
   parts.steps = frame.steps;
   parts.with_optimizer = how.optimizer;
   parts.adapter = frame.adapter;
+  parts.beside = training::files_of_beside(*frame.model, none ? nullptr : tokenizer.get(), types.most());
   parts.finite = frame.ready() ? frame.updater().weights_finite() : nn::first_not_finite(*frame.model).empty();
   training::save_checkpoint(training::place_at(folder, how.replace), frame.run, parts, frame.world());
 }

@@ -208,7 +208,14 @@ std::set<std::int64_t> Saver::steps_there() const {
   return steps;
 }
 
-void Saver::check_space() { run_.check_space(bytes(), to_come()); }
+void Saver::check_space() {
+  try {
+    run_.check_space(bytes(), to_come());
+  } catch (const Error&) {
+    run_.discard_if_new();  // the run has not begun
+    throw;
+  }
+}
 
 std::uint64_t Saver::bytes() const { return checkpoint_bytes(parts_()) + bytes_of(state_.callbacks); }
 

@@ -68,6 +68,8 @@ RunState read_state(const nlohmann::json& json, const std::string& where) {
     state.trained_updates = json.at("trained_updates").get<std::map<std::string, std::int64_t>>();
   if (json.contains("own_updates"))
     state.own_updates = json.at("own_updates").get<std::map<std::string, std::int64_t>>();
+  if (json.contains("objective"))
+    for (const auto& [name, value] : json.at("objective").items()) state.objective[name] = number_from_json(value);
   if (json.contains("norms")) state.norms = json.at("norms").get<std::vector<double>>();
   state.evaluation_due = json.at("evaluation_due").get<bool>();
   state.finished = json.at("finished").get<std::string>();
@@ -132,6 +134,7 @@ std::string to_json(const RunState& state) {
   if (state.rows >= 0) json["rows"] = state.rows;
   if (const LossScale& scale = state.loss_scale; !scale.is_unused())
     json["loss_scale"] = {{"factor", scale.factor}, {"updates", scale.updates}, {"overflows", scale.overflows}};
+  for (const auto& [name, value] : state.objective) json["objective"][name] = json_number(value);
   if (state.not_finite > 0) json["not_finite"] = state.not_finite;
   if (!state.trained_updates.empty()) json["trained_updates"] = state.trained_updates;
   if (!state.own_updates.empty()) json["own_updates"] = state.own_updates;

@@ -50,6 +50,7 @@ struct RunState {
   std::map<std::string, std::int64_t> trained_updates = {};
   // By name: weights whose optimizer's state is younger than that of the others, and how many updates it has had.
   std::map<std::string, std::int64_t> own_updates = {};
+  Sums objective = {};                // Objective::state()
   LossScale loss_scale = {};          // of a run in fp16; else its factor is 1
   std::int64_t not_finite = 0;        // updates left out for a loss or gradient that was not
   bool evaluation_due = false;        // the step's evaluation has not been completed

@@ -90,6 +90,7 @@ StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwis
   by_pass_ = numbers_.by_pass() && (!otherwise || objective_->needs().answers > 0);
   if (!by_pass_) complete(group);
   choose_trained();
+  round_weights(model_, recipe_, done);
   StepReport report = otherwise ? otherwise(group) : make(std::move(group));
   measure_size(done, unread_ ? unread_->work.report : report);
   state.step = done + 1;
@@ -114,7 +115,8 @@ StepContext Stepper::context(Model& model) const {
           [this](Pass& pass, std::size_t micro_batch) {
             make_training(pass, recipe_.trainer);
             pass.seed = seeds()(micro_batch);
-          }};
+          },
+          loader_.epoch_at(state.step).value_or(0)};
 }
 
 void Stepper::complete(Batch* batch, Model& model) const {

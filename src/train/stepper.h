@@ -23,6 +23,7 @@
 #include "train/passed.h"
 #include "train/recorded_passes.h"
 #include "train/resources.h"
+#include "train/rounding.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
 
@@ -68,6 +69,8 @@ class Stepper {
   void seek(const RunState& state) {
     const auto rows = state.rows < 0 ? std::nullopt : std::optional(state.rows);
     loader_.seek(state.step, state.data_position, rows);
+    if (!state.objective.empty()) objective_->set_state(state.objective);
+    round_weights(model_, recipe_, state.step);
   }
   bool has_data() { return loader_.has_next(); }  // waits for it; false: a stream has ended
   std::optional<double> epoch_at(std::int64_t step) const { return loader_.epoch_at(step); }

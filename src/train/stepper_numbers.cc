@@ -71,6 +71,7 @@ StepReport Stepper::decide(Work& work) {
     report.grad_norm = frame_.gradient_norm();  // first: some of the sums are on their way
     report.total(world_);
     asked("measure_step", [&] { objective_->measure_step(work.amounts.sums, report.metrics); });
+    state.objective = objective_->state();
   }
   if (overflows(report)) {
     report.overflows = 1;

@@ -140,14 +140,16 @@ void TrainedByStep::begin_step(RunState& state, Updater& updater) const {
     state.trained_updates.try_emplace(name, presumed_updates(alike.windows, state));
   const auto had = [&](const std::string& weight) {
     if (const auto own = state.own_updates.find(weight); own != state.own_updates.end()) return own->second;
-    return empty() ? state.updates : state.trained_updates.at(windows_.at(weight));
+    const auto windows = windows_.find(weight);  // models beside the one that is trained have none
+    return windows == windows_.end() ? state.updates : state.trained_updates.at(windows->second);
   };
   if (!empty()) updater.choose([&](const std::string& weight) { return trains(weight, state.step); });
   if (!empty() || !state.own_updates.empty()) updater.count_from(had);
 }
 
 bool TrainedByStep::trains(const std::string& weight, std::int64_t step) const {
-  return empty() || training::trains(alike_.at(windows_.at(weight)).windows, step);
+  const auto windows = windows_.find(weight);
+  return windows == windows_.end() || training::trains(alike_.at(windows->second).windows, step);
 }
 
 void TrainedByStep::count(RunState& state) const {

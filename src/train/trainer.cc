@@ -137,12 +137,6 @@ void Trainer::equip() {
   frame_->init(world_, is_sharded(recipe_, world_));
 }
 
-void Trainer::choose_measures() {
-  const std::vector<EvalSet>& sets = parts_.inputs.evals;
-  greater_is_better_ = greater_is_better(evaluations_, sets);
-  measures_ = measures_of(recipe_, parts_.inputs, evaluations_);
-}
-
 void Trainer::choose_files() {
   const Inputs& inputs = parts_.inputs;
   save_types_.emplace(recipe_.trainer.save.dtype, recipe_.trainer.precision, *state_.source_types);
@@ -150,6 +144,7 @@ void Trainer::choose_files() {
       model_, inputs.source, inputs.tokenizer.get(),
       {.turn_end = learnt_turn_end(recipe_, inputs), .type = save_types_->most(), .align_ids = inputs.has_tokenizer()});
   for (auto& file : files_beside(recipe_, inputs, model_)) files_.texts.push_back(file);
+  beside_ = files_of_beside(model_, inputs.tokenizer.get(), save_types_->most());
 }
 
 Summary Trainer::run() {
@@ -451,6 +446,7 @@ void Trainer::evaluate() {
     worked_ = was_evaluated_ = true;
     if (const auto value = found->find(measures_.best_by.metric); value != found->end()) evaluated_ = value->second;
     asked_ = hooks_.evaluated(view(), *found);
+    asked_.save |= world_.is_first() && is_new_best();
     if (log_) told(*found, watch.seconds());
   }
   agree();
@@ -482,11 +478,6 @@ void Trainer::told(const Metrics& evaluation, double seconds) {
         name.ends_with("reward") || name.ends_with("@10") || name.ends_with("spearman_cosine"))
       text += fmt::format("  {} {}", name, four_digits(value));
   log::info("step {}/{}:{}", state_.step, steps_, text);
-}
-
-std::optional<Worth> Trainer::worth() const {
-  if (!evaluated_ || std::isnan(*evaluated_)) return std::nullopt;
-  return Worth{{measures_.best_by.metric, *evaluated_, state_.step}, measures_.best_by.rises};
 }
 
 void Trainer::maybe_save() {
@@ -531,6 +522,7 @@ Summary Trainer::finish() {
       seconds = watch.seconds();
       told_saved(saver_->settle(/*wait=*/true));
     });
+  if (complete && log_) tell_unsaved_best(state_, measures_);
   if (log_) log_->finish();  // what trackers send then comes behind what must not be lost
   if (!complete)
     log::info("{} at step {}: saved in {}; the same command again goes on", stop_name(), state_.step,
@@ -574,6 +566,7 @@ CheckpointParts Trainer::checkpoint_parts() {
   parts.batch_size = t.batch_size;
   parts.with_optimizer = t.save.optimizer || goes_on_;
   parts.adapter = frame_->adapter;
+  parts.beside = beside_;
   parts.followed = stepper_->resources().followed();
   return parts;
 }

@@ -55,6 +55,7 @@ class Trainer {
  private:
   void equip();
   void choose_measures();
+  bool is_new_best() const;
   void choose_files();
   StepReport own_step(const Group& group);
   EvaluateOptions evaluation(Model& model);
@@ -152,6 +153,7 @@ class Trainer {
   std::optional<SaveTypes> save_types_;
   MemoryPlan memory_;
   hub::ModelFiles files_;
+  std::vector<BesideFiles> beside_;  // of models that are trained with it
 
   std::optional<TemporaryFolder> replay_folder_;
   std::string replay_path_;
@@ -163,6 +165,7 @@ class Trainer {
   Measures measures_;
   std::optional<double> evaluated_;  // that metric, if it was measured at this very step
   bool was_evaluated_ = false;       // at this very step
+  bool best_is_watched_ = false;     // by a callback: each new best one is saved
   bool save_wanted_ = false;
   bool worked_ = false;         // a step was made, or an evaluation, or the data have ended
   bool goes_on_ = false;        // interrupted: what is saved is not the end of the run

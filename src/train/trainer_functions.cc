@@ -1,13 +1,40 @@
 // What of a run its parts say and may replace: the step, what is measured; and what it hands out.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
+#include "base/log.h"
 #include "base/signals.h"
+#include "hone/registry.h"
 #include "train/layers.h"
 #include "train/trainer.h"
 
 namespace hone::training {
+
+void Trainer::choose_measures() {
+  const std::vector<EvalSet>& sets = parts_.inputs.evals;
+  greater_is_better_ = greater_is_better(evaluations_, sets);
+  measures_ = measures_of(recipe_, parts_.inputs, evaluations_);
+  for (const auto& choice : recipe_.callbacks) {
+    const std::string watched = registries().callbacks.make(choice)->watches();
+    best_is_watched_ |= !watched.empty() && watched == measures_.best_by.metric;
+    if (!watched.empty() && watched != measures_.best_by.metric && world_.is_first())
+      log::warning("callback {} watches {}, but the best checkpoint is that by {}: trainer.save.best_by says which",
+                   choice.type, watched, measures_.best_by.metric);
+  }
+}
+
+std::optional<Worth> Trainer::worth() const {
+  if (!evaluated_ || std::isnan(*evaluated_)) return std::nullopt;
+  return Worth{{measures_.best_by.metric, *evaluated_, state_.step}, measures_.best_by.rises};
+}
+
+// Where a callback waits for a better one: its run means to have the best.
+bool Trainer::is_new_best() const {
+  const std::optional<Worth> now = worth();
+  return now && best_is_watched_ && state_.step > 0 && is_better(*now, state_.best);
+}
 
 RunFunctions Trainer::functions() {
   RunFunctions part;

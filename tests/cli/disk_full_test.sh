@@ -38,7 +38,7 @@ run() {  # expected exit status, then what follows "hone train r.yaml"
 # It says beforehand that it will not fit.
 run 5
 says 'disk/out: .* free, expected at least .* for 3 checkpoints of'
-[ ! -e disk/out/config.yaml ]
+[ ! -e disk/out ] || fail "a run that was refused leaves its folder behind"
 run 5 --trainer.save.keep=0 --trainer.save.every=1
 says 'disk/out: .* free, expected at least .* for 6 checkpoints of'
 

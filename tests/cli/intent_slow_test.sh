@@ -38,6 +38,14 @@ sed -e 's/k.jsonl/steps.jsonl/; s/{type: classification}/{type: process_reward}/
 hone tokenizer train d.jsonl --kind word_piece --vocab-size 60 --min-frequency 1 --out pieces --quiet >/dev/null
 sed -e 's/{type: classification}/{type: masked_lm, mlm_probability: 0.3, random_replace_prob: 0.2}/' \
   -e 's/k.jsonl/d.jsonl/; s/^tokenizer: bytes/tokenizer: pieces/' b.yaml >masked.yaml
+for i in 1 2 3 4 5 6 7 8; do
+  a="a$i b c d e f g h i j k l m n o p q r s t" n=$((i % 4))
+  answer="\"text\": [\"${a:$((3 + n * 8)):5}\"], \"answer_start\": [$((3 + n * 8))]"
+  [ $n = 3 ] && answer='"text": [], "answer_start": []'
+  echo "{\"question\": \"b$i\", \"context\": \"$a\", \"answers\": {$answer}}"
+done >squad.jsonl
+sed -e 's/{type: classification}/{type: question_answering, doc_stride: 4}/; s/max_length: 32/max_length: 20/' \
+  -e 's/k.jsonl/squad.jsonl/; s/^tokenizer: bytes/tokenizer: pieces/' b.yaml >squad.yaml
 for seed in 1 2; do
   hone init "m$seed" --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 \
     --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes --seed $seed >/dev/null
@@ -64,6 +72,8 @@ for i in $(seq 12); do
 done >near.jsonl
 sed 's/negative": "\([0-9]\)[^"]*"/score": \1/' near.jsonl >scored.jsonl
 sed -e 's/type: dpo/type: embedding/; s/pairs.jsonl/near.jsonl/' dpo.yaml >near.yaml
+sed -e '/^model:/c model: {type: t5, d_model: 16, d_kv: 8, d_ff: 32, num_layers: 1, num_heads: 2}' \
+  -e 's/train: d.jsonl/train: p.jsonl/' -e '$a objective: {type: seq2seq}' r.yaml >seq2seq.yaml
 sed -e 's/type: embedding/type: embedding, loss_type: triplet, distance: euclidean/' near.yaml >triplet.yaml
 sed '$a objective: {type: distillation, teacher: m2}' m.yaml >distill.yaml
 for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"answer\": \"$((i + 1))\"}"; done >asked.jsonl
@@ -76,6 +86,13 @@ sed 's/max_completion_length: 8/max_completion_length: 24, stop: [e, a, "0", i, 
 sed 's/stop:/environment: {command: sh turns.sh}, stop:/' stops.yaml >turns.yaml
 echo "while read -r line; do echo '{\"text\": \"? \"}'; done" >turns.sh
 sed 's/num_generations/num_iterations: 2, num_generations/' grpo.yaml >twice.yaml
+for kind in online_dpo xpo nash_md ppo; do
+  sed "s/type: grpo/type: $kind/; s/num_generations: 4, //" grpo.yaml >$kind.yaml
+  sed "s/rewards: .*}], /judge: {command: sed s\/.*\/1\/}, /" $kind.yaml >$kind-judged.yaml
+  for more in stops turns; do
+    sed "s/type: grpo/type: $kind/; s/num_generations: 4, //" $more.yaml >$kind-$more.yaml
+  done
+done
 for kind in cls:3 score:1 score2:1; do
   hone init "${kind%:*}" --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 \
     --model.num_hidden_layers=1 --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes \
@@ -88,6 +105,9 @@ hone init tok --model.type=llama --model.hidden_size=16 --model.intermediate_siz
 hone init prm --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 \
   --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes \
   '--model.architectures=[LlamaForTokenClassification]' '--model.id2label={0: "false", 1: "true"}' >/dev/null
+hone init answers --model.type=bert --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 \
+  --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer pieces \
+  '--model.architectures=[BertForQuestionAnswering]' >/dev/null
 hone tokenizer train d.jsonl --kind bpe --vocab-size 300 --out words >/dev/null 2>&1
 
 # What can be told of a run: its messages, numbers, files and weights, without times, without what the process takes and
@@ -135,11 +155,13 @@ adapter.init | lora.yaml | --adapter.init=gaussian
 adapter.targets | lora.yaml | '--adapter.targets=[q_proj]'
 adapter.exclude | lora.yaml | '--adapter.exclude=[q_proj]'
 adapter.modules_to_save | lora.yaml | '--adapter.modules_to_save=[lm_head]'
+adapter.trainable_token_indices | lora.yaml | '--adapter.trainable_token_indices=[97]'
 adapter.rank_pattern.<name> | lora.yaml | '--adapter.rank_pattern={q_proj: 2}'
 adapter.alpha_pattern.<name> | lora.yaml | '--adapter.alpha_pattern={q_proj: 2}'
 adapter.rank_pattern | lora.yaml | '--adapter.rank_pattern={q_proj: 2}'
 adapter.alpha_pattern | lora.yaml | '--adapter.alpha_pattern={q_proj: 2}'
 adapter.loraplus_lr_ratio | lora.yaml | --adapter.loraplus_lr_ratio=4
+adapter.loraplus_lr_embedding | lora.yaml '--adapter.targets=[q_proj, embed_tokens]' | --adapter.loraplus_lr_embedding=1e-2
 adapter.type | m.yaml | --adapter.type=lora
 adapter.path | lora.yaml | --adapter.path=made
 tokenizer | r.yaml | --tokenizer=words
@@ -150,6 +172,7 @@ data.train[].columns | r.yaml | '--data.train=[{path: d.jsonl, columns: {text: s
 data.train[].header | r.yaml --data.train=t.csv | '--data.train=[{path: t.csv, header: false, columns: {text: "1"}}]'
 data.train[].max_samples | r.yaml | '--data.train=[{path: d.jsonl, max_samples: 12}]'
 data.train[].ignore | r.yaml --data.train=l.jsonl | '--data.train=[{path: l.jsonl, ignore: [label]}]'
+data.train[].image_folder | needs pictures: tests/data/pictures_test.cc |
 data.train[].stream | r.yaml --data.eval={} --trainer.eval_every=0 | '--data.train=[{path: d.jsonl, stream: true}]'
 data.train[].source | r.yaml | '--data.train=[{path: d.jsonl, source: {type: text}}]'
 data.eval.held_out | r.yaml | --data.eval.held_out=0.5
@@ -160,6 +183,7 @@ data.eval.<name>[].columns | r.yaml --data.eval.test=e.jsonl | '--data.eval.test
 data.eval.<name>[].header | r.yaml --data.eval.test=t.csv | '--data.eval.test=[{path: t.csv, header: false, columns: {text: "1"}}]'
 data.eval.<name>[].max_samples | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, max_samples: 3}]'
 data.eval.<name>[].ignore | r.yaml --data.eval.test=l.jsonl | '--data.eval.test=[{path: l.jsonl, ignore: [label]}]'
+data.eval.<name>[].image_folder | needs pictures: tests/data/pictures_test.cc |
 data.eval.<name>[].stream | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, stream: true}]'
 data.eval.<name>[].source | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, source: {type: text}}]'
 data.test.<name> | what hone test reads: tests/cli/test.test |
@@ -169,6 +193,7 @@ data.test.<name>[].columns | what hone test reads: tests/cli/test.test |
 data.test.<name>[].header | what hone test reads: tests/cli/test.test |
 data.test.<name>[].max_samples | what hone test reads: tests/cli/test.test |
 data.test.<name>[].ignore | what hone test reads: tests/cli/test.test |
+data.test.<name>[].image_folder | what hone test reads: tests/cli/test.test |
 data.test.<name>[].stream | what hone test reads: tests/cli/test.test |
 data.test.<name>[].source | what hone test reads: tests/cli/test.test |
 data.max_length | r.yaml | --data.max_length=16
@@ -190,6 +215,8 @@ data.cache | r.yaml | --data.cache=tokens
 parallel.fsdp | needs ranks: tests/train/together_test.cc, tests/cli/launch_test.sh |
 objective | r.yaml | --objective.type=dpo
 objective.causal_lm.loss_type | r.yaml | --objective.loss_type=dft
+objective.causal_lm.eaft_alpha | r.yaml --objective.loss_type=eaft | --objective.eaft_alpha=2
+objective.causal_lm.eaft_k | r.yaml --objective.loss_type=eaft | --objective.eaft_k=3
 objective.causal_lm.label_smoothing | r.yaml | --objective.label_smoothing=0.1
 objective.causal_lm.z_loss | r.yaml | --objective.z_loss=0.1
 objective.causal_lm.metrics | r.yaml | '--objective.metrics=[accuracy]'
@@ -233,6 +260,9 @@ objective.embedding.query_prompt | near.yaml | '--objective.query_prompt=Q: '
 objective.embedding.document_prompt | near.yaml | '--objective.document_prompt=D: '
 objective.embedding.matryoshka_dims | near.yaml | '--objective.matryoshka_dims=[16, 4]'
 objective.embedding.matryoshka_weights | near.yaml --objective.matryoshka_dims=[4,8] | --objective.matryoshka_weights=[1,3]
+objective.seq2seq.max_target_length | seq2seq.yaml | --objective.max_target_length=1
+objective.seq2seq.label_smoothing | seq2seq.yaml | --objective.label_smoothing=0.1
+objective.seq2seq.z_loss | seq2seq.yaml | --objective.z_loss=0.1
 objective.reward.center_rewards_coefficient | reward.yaml | --objective.center_rewards_coefficient=0.5
 objective.distillation.teacher | distill.yaml | --objective.teacher=m1
 objective.distillation.temperature | distill.yaml | --objective.temperature=2
@@ -279,6 +309,12 @@ objective.grpo.vespo_k_pos | twice.yaml --objective.loss_type=vespo --optimizer.
 objective.grpo.vespo_lambda_pos | twice.yaml --objective.loss_type=vespo --optimizer.learning_rate=0.1 | --objective.vespo_lambda_pos=1
 objective.grpo.vespo_k_neg | twice.yaml --objective.loss_type=vespo --optimizer.learning_rate=0.1 | --objective.vespo_k_neg=1
 objective.grpo.vespo_lambda_neg | twice.yaml --objective.loss_type=vespo --optimizer.learning_rate=0.1 | --objective.vespo_lambda_neg=1
+objective.grpo.entropy_coef | grpo.yaml | --objective.entropy_coef=0.5
+objective.grpo.use_adaptive_entropy | grpo.yaml --objective.entropy_coef=0.5 | --objective.use_adaptive_entropy=true
+objective.grpo.entropy_coef_min | grpo.yaml --objective.use_adaptive_entropy=true --objective.entropy_target=0 | --objective.entropy_coef_min=-1
+objective.grpo.entropy_coef_max | grpo.yaml --objective.use_adaptive_entropy=true --objective.entropy_target=100 --objective.entropy_coef_delta=0.5 | --objective.entropy_coef_max=0.6
+objective.grpo.entropy_coef_delta | grpo.yaml --objective.use_adaptive_entropy=true --objective.entropy_target=100 --objective.entropy_coef_delta=0.5 | --objective.entropy_coef_delta=0.25
+objective.grpo.entropy_target | grpo.yaml --objective.use_adaptive_entropy=true --objective.entropy_target=100 --objective.entropy_coef_delta=0.5 | --objective.entropy_target=0.1
 objective.rewards.accuracy.pattern | needs right answers: tests/rewards/accuracy_test.cc |
 objective.rewards.accuracy.after | likewise |
 objective.rewards.accuracy.case_sensitive | likewise |
@@ -301,6 +337,92 @@ objective.rewards.model.path | grpo.yaml '--objective.rewards=[{type: model, pat
 objective.rewards.model.batch_size | time and memory alone: tests/rewards/model_test.cc |
 objective.rewards.repetition.ngram_size | grpo.yaml '--objective.rewards=[{type: repetition, ngram_size: 1}]' --objective.max_completion_length=32 | --objective.rewards.0.ngram_size=2
 objective.rewards.repetition.max_penalty | grpo.yaml '--objective.rewards=[{type: repetition, ngram_size: 1}]' --objective.max_completion_length=32 | --objective.rewards.0.max_penalty=-3
+objective.nash_md.max_completion_length | nash_md.yaml | --objective.max_completion_length=6
+objective.nash_md.temperature | nash_md.yaml | --objective.temperature=0.5
+objective.nash_md.top_p | nash_md.yaml | --objective.top_p=0.5
+objective.nash_md.top_k | nash_md.yaml | --objective.top_k=20
+objective.nash_md.min_p | nash_md.yaml | --objective.min_p=0.9
+objective.nash_md.repetition_penalty | nash_md.yaml | --objective.repetition_penalty=2
+objective.nash_md.stop | nash_md.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.nash_md.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
+objective.nash_md.rewards | nash_md.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
+objective.nash_md.reward_weights | nash_md.yaml | '--objective.reward_weights=[1, 3]'
+objective.nash_md.environment.command | refused: tests/train/online_runs_test.cc |
+objective.nash_md.environment.max_turns | refused: tests/train/online_runs_test.cc |
+objective.nash_md.environment.timeout | refused: tests/train/online_runs_test.cc |
+objective.nash_md.missing_eos_penalty | nash_md.yaml '--objective.stop=[e, a, "0"]' | --objective.missing_eos_penalty=0.5
+objective.nash_md.reference | nash_md.yaml | --objective.reference=m2
+objective.nash_md.judge.command | nash_md-judged.yaml | '--objective.judge.command=sed s/.*/0/'
+objective.nash_md.judge.timeout | nash_md-judged.yaml '--objective.judge.command=sleep 0.3; sed s/.*/1/' | --objective.judge.timeout=0.05
+objective.nash_md.beta | nash_md.yaml --optimizer.learning_rate=0.1 | --objective.beta=0.5
+objective.nash_md.mixture_coef | nash_md.yaml --objective.reference=m2 | --objective.mixture_coef=1
+objective.online_dpo.max_completion_length | online_dpo.yaml | --objective.max_completion_length=6
+objective.online_dpo.temperature | online_dpo.yaml | --objective.temperature=0.5
+objective.online_dpo.top_p | online_dpo.yaml | --objective.top_p=0.5
+objective.online_dpo.top_k | online_dpo.yaml | --objective.top_k=20
+objective.online_dpo.min_p | online_dpo.yaml | --objective.min_p=0.9
+objective.online_dpo.repetition_penalty | online_dpo.yaml | --objective.repetition_penalty=2
+objective.online_dpo.stop | online_dpo.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.online_dpo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
+objective.online_dpo.rewards | online_dpo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
+objective.online_dpo.reward_weights | online_dpo.yaml | '--objective.reward_weights=[1, 3]'
+objective.online_dpo.environment.command | online_dpo-stops.yaml | '--objective.environment.command=sh turns.sh'
+objective.online_dpo.environment.max_turns | online_dpo-turns.yaml | --objective.environment.max_turns=1
+objective.online_dpo.environment.timeout | time alone: tests/base/dialogue_test.cc |
+objective.online_dpo.missing_eos_penalty | online_dpo.yaml '--objective.stop=[e, a, "0"]' | --objective.missing_eos_penalty=0.5
+objective.online_dpo.reference | online_dpo.yaml | --objective.reference=m2
+objective.online_dpo.judge.command | online_dpo-judged.yaml | '--objective.judge.command=sed s/.*/0/'
+objective.online_dpo.judge.timeout | online_dpo-judged.yaml '--objective.judge.command=sleep 0.3; sed s/.*/1/' | --objective.judge.timeout=0.05
+objective.online_dpo.beta | online_dpo.yaml --optimizer.learning_rate=0.1 | --objective.beta=0.5
+objective.online_dpo.loss_type | online_dpo.yaml | --objective.loss_type=ipo
+objective.ppo.max_completion_length | ppo.yaml | --objective.max_completion_length=6
+objective.ppo.temperature | ppo.yaml | --objective.temperature=0.5
+objective.ppo.top_p | ppo.yaml | --objective.top_p=0.5
+objective.ppo.top_k | ppo.yaml | --objective.top_k=20
+objective.ppo.min_p | ppo.yaml | --objective.min_p=0.9
+objective.ppo.repetition_penalty | ppo.yaml | --objective.repetition_penalty=2
+objective.ppo.stop | ppo.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.ppo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
+objective.ppo.rewards | ppo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
+objective.ppo.reward_weights | ppo.yaml | '--objective.reward_weights=[1, 3]'
+objective.ppo.environment.command | ppo-stops.yaml | '--objective.environment.command=sh turns.sh'
+objective.ppo.environment.max_turns | ppo-turns.yaml | --objective.environment.max_turns=1
+objective.ppo.environment.timeout | time alone: tests/base/dialogue_test.cc |
+objective.ppo.missing_eos_penalty | ppo.yaml '--objective.stop=[e, a, "0"]' | --objective.missing_eos_penalty=0.5
+objective.ppo.reference | ppo.yaml --objective.kl_coef=0.5 | --objective.reference=m2
+objective.ppo.num_generations | ppo.yaml | --objective.num_generations=3
+objective.ppo.num_generations_eval | ppo.yaml | --objective.num_generations_eval=3
+objective.ppo.num_ppo_epochs | ppo.yaml | --objective.num_ppo_epochs=1
+objective.ppo.num_mini_batches | ppo.yaml --trainer.accumulate=2 | --objective.num_mini_batches=2
+objective.ppo.kl_coef | ppo.yaml --objective.reference=m2 | --objective.kl_coef=0.5
+objective.ppo.kl_estimator | ppo.yaml --objective.reference=m2 | --objective.kl_estimator=k3
+objective.ppo.cliprange | ppo.yaml --optimizer.learning_rate=0.1 | --objective.cliprange=1e-4
+objective.ppo.cliprange_value | ppo.yaml --optimizer.learning_rate=0.1 | --objective.cliprange_value=1e-4
+objective.ppo.vf_coef | ppo.yaml | --objective.vf_coef=2
+objective.ppo.gamma | ppo.yaml | --objective.gamma=0.5
+objective.ppo.lam | ppo.yaml | --objective.lam=0.5
+objective.ppo.whiten_rewards | ppo.yaml | --objective.whiten_rewards=true
+objective.ppo.value_model | ppo.yaml | --objective.value_model=score
+objective.xpo.max_completion_length | xpo.yaml | --objective.max_completion_length=6
+objective.xpo.temperature | xpo.yaml | --objective.temperature=0.5
+objective.xpo.top_p | xpo.yaml | --objective.top_p=0.5
+objective.xpo.top_k | xpo.yaml | --objective.top_k=20
+objective.xpo.min_p | xpo.yaml | --objective.min_p=0.9
+objective.xpo.repetition_penalty | xpo.yaml | --objective.repetition_penalty=2
+objective.xpo.stop | xpo.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.xpo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
+objective.xpo.rewards | xpo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
+objective.xpo.reward_weights | xpo.yaml | '--objective.reward_weights=[1, 3]'
+objective.xpo.environment.command | refused: tests/train/online_runs_test.cc |
+objective.xpo.environment.max_turns | refused: tests/train/online_runs_test.cc |
+objective.xpo.environment.timeout | refused: tests/train/online_runs_test.cc |
+objective.xpo.missing_eos_penalty | xpo.yaml '--objective.stop=[e, a, "0"]' | --objective.missing_eos_penalty=0.5
+objective.xpo.reference | xpo.yaml | --objective.reference=m2
+objective.xpo.judge.command | xpo-judged.yaml | '--objective.judge.command=sed s/.*/0/'
+objective.xpo.judge.timeout | xpo-judged.yaml '--objective.judge.command=sleep 0.3; sed s/.*/1/' | --objective.judge.timeout=0.05
+objective.xpo.beta | xpo.yaml --optimizer.learning_rate=0.1 | --objective.beta=0.5
+objective.xpo.loss_type | xpo.yaml | --objective.loss_type=ipo
+objective.xpo.alpha | xpo.yaml | --objective.alpha=0.5
 objective.rloo.num_generations | rloo.yaml | --objective.num_generations=6
 objective.rloo.num_generations_eval | rloo.yaml | --objective.num_generations_eval=2
 objective.rloo.max_completion_length | rloo.yaml | --objective.max_completion_length=6
@@ -336,6 +458,10 @@ objective.classification.label_smoothing | b.yaml | --objective.label_smoothing=
 objective.token_classification.labels | tagged.yaml | '--objective.labels=[O, B-1, B-0]'
 objective.token_classification.label_all_tokens | tagged.yaml | --objective.label_all_tokens=true
 objective.token_classification.label_smoothing | tagged.yaml | --objective.label_smoothing=0.1
+objective.question_answering.doc_stride | squad.yaml | --objective.doc_stride=2
+objective.question_answering.n_best | squad.yaml | --objective.n_best=1
+objective.question_answering.max_answer_length | squad.yaml | --objective.max_answer_length=1
+objective.question_answering.null_threshold | squad.yaml | --objective.null_threshold=-1000
 objective.process_reward.labels | steps.yaml | '--objective.labels=[good, bad]'
 objective.process_reward.step_separator | steps.yaml | --objective.step_separator=::
 objective.process_reward.max_completion_length | steps.yaml | --objective.max_completion_length=3
@@ -383,6 +509,19 @@ optimizer.groups.groups | r.yaml | '--optimizer={type: groups, groups: [{name: a
 optimizer.groups.groups[].name | r.yaml '--optimizer={type: groups, groups: [{name: a}]}' | --optimizer.groups.0.name=b
 optimizer.groups.groups[].match | r.yaml '--optimizer={type: groups, groups: [{name: a, match: embed, optimizer: sgd}, {name: b}]}' | --optimizer.groups.0.match=norm
 optimizer.groups.groups[].optimizer | r.yaml '--optimizer={type: groups, groups: [{name: a}]}' | --optimizer.groups.0.optimizer=sgd
+optimizer.galore_adamw.rank | r.yaml '--optimizer={type: galore_adamw, rank: 2}' | --optimizer.rank=3
+optimizer.galore_adamw.update_proj_gap | r.yaml '--optimizer={type: galore_adamw, rank: 2}' | --optimizer.update_proj_gap=2
+optimizer.galore_adamw.scale | r.yaml '--optimizer={type: galore_adamw, rank: 2}' | --optimizer.scale=2
+optimizer.galore_adamw.betas | r.yaml '--optimizer={type: galore_adamw, rank: 2}' | '--optimizer.betas=[0.5, 0.9]'
+optimizer.galore_adamw.eps | r.yaml '--optimizer={type: galore_adamw, rank: 2}' | --optimizer.eps=0.01
+optimizer.galore_adamw.adamw_for | r.yaml '--optimizer={type: galore_adamw, rank: 2}' | --optimizer.adamw_for=mlp
+optimizer.apollo.rank | r.yaml '--optimizer={type: apollo, rank: 2}' | --optimizer.rank=3
+optimizer.apollo.update_proj_gap | r.yaml '--optimizer={type: apollo, rank: 2}' | --optimizer.update_proj_gap=2
+optimizer.apollo.scale | r.yaml '--optimizer={type: apollo, rank: 2}' | --optimizer.scale=2
+optimizer.apollo.betas | r.yaml '--optimizer={type: apollo, rank: 2}' | '--optimizer.betas=[0.5, 0.9]'
+optimizer.apollo.eps | r.yaml '--optimizer={type: apollo, rank: 2}' | --optimizer.eps=0.01
+optimizer.apollo.adamw_for | r.yaml '--optimizer={type: apollo, rank: 2}' | --optimizer.adamw_for=mlp
+optimizer.apollo.scale_type | r.yaml '--optimizer={type: apollo, rank: 2}' | --optimizer.scale_type=tensor
 optimizer.lamb.betas | r.yaml --optimizer={type:\ lamb} | '--optimizer.betas=[0.5, 0.9]'
 optimizer.lamb.eps | r.yaml --optimizer={type:\ lamb} | --optimizer.eps=0.01
 optimizer.mars.betas | r.yaml --optimizer={type:\ mars} | '--optimizer.betas=[0.5, 0.9]'
@@ -412,6 +551,9 @@ optimizer.schedule.inverse_sqrt.timescale | r.yaml '--optimizer.schedule={type: 
 optimizer.schedule.wsd.final_ratio | r.yaml '--optimizer.schedule={type: wsd, decay_steps: 3}' | --optimizer.schedule.final_ratio=0.5
 optimizer.schedule.wsd.decay_steps | r.yaml '--optimizer.schedule={type: wsd}' | --optimizer.schedule.decay_steps=3
 optimizer.schedule.wsd.decay_type | r.yaml '--optimizer.schedule={type: wsd, decay_steps: 3}' | --optimizer.schedule.decay_type=linear
+optimizer.schedule.one_cycle.warmup_ratio | r.yaml '--optimizer.schedule={type: one_cycle, warmup_ratio: 0.5}' | --optimizer.schedule.warmup_ratio=0.9
+optimizer.schedule.one_cycle.start_ratio | r.yaml '--optimizer.schedule={type: one_cycle, warmup_ratio: 0.9}' | --optimizer.schedule.start_ratio=0.5
+optimizer.schedule.one_cycle.final_ratio | r.yaml '--optimizer.schedule={type: one_cycle, warmup_ratio: 0.5}' | --optimizer.schedule.final_ratio=0.5
 optimizer.schedule.jagged.restart_steps | r.yaml '--optimizer.schedule={type: jagged, restart_steps: 2, restart_warmup_steps: 1}' | --optimizer.schedule.restart_steps=3
 optimizer.schedule.jagged.restart_warmup_steps | r.yaml '--optimizer.schedule={type: jagged, restart_steps: 2, restart_warmup_steps: 1}' | --optimizer.schedule.restart_warmup_steps=0
 optimizer.schedule.jagged.restart_anneal_steps | r.yaml '--optimizer.schedule={type: jagged, restart_steps: 3, restart_warmup_steps: 1}' | --optimizer.schedule.restart_anneal_steps=2
@@ -449,6 +591,11 @@ trainer.cuda_graphs | r.yaml | --trainer.cuda_graphs=always
 trainer.matmul_precision | r.yaml | --trainer.matmul_precision=high
 trainer.precision | r.yaml | --trainer.precision=fp64
 trainer.fp8 | r.yaml --trainer.precision=bf16 | --trainer.fp8=rowwise
+trainer.qat | r.yaml | '--trainer.qat={weight_dtype: int8, group_size: 0}'
+trainer.qat.weight_dtype | r.yaml '--trainer.qat={weight_dtype: int8, group_size: 0}' | --trainer.qat.weight_dtype=int4
+trainer.qat.activation_dtype | r.yaml '--trainer.qat={weight_dtype: int8, group_size: 0}' | --trainer.qat.activation_dtype=int8
+trainer.qat.group_size | r.yaml '--trainer.qat={weight_dtype: int4, group_size: 0}' | --trainer.qat.group_size=2
+trainer.qat.fake_quant_after_n_steps | r.yaml '--trainer.qat={weight_dtype: int4, group_size: 0}' | --trainer.qat.fake_quant_after_n_steps=2
 trainer.eval_every | r.yaml | --trainer.eval_every=1
 trainer.eval_batch_size | memory: rows of an evaluation are independent of each other, tests/evals |
 trainer.max_eval_batches | r.yaml | --trainer.max_eval_batches=1
@@ -567,7 +714,7 @@ optimizer.$type.decay_all | r.yaml '--optimizer={type: $type, weight_decay: 0.5}
 optimizer.$type.schedule | r.yaml --optimizer={type:\ $type} | --optimizer.schedule=linear
 R
 done >>options
-for type in mars muon; do
+for type in apollo galore_adamw mars muon; do
   cat <<R
 optimizer.$type.adamw.learning_rate | r.yaml --optimizer={type:\ $type} | --optimizer.adamw.learning_rate=0.5
 optimizer.$type.adamw.weight_decay | r.yaml '--optimizer={type: $type, decay_all: true}' | --optimizer.adamw.weight_decay=0.9
@@ -575,24 +722,24 @@ optimizer.$type.adamw.betas | r.yaml --optimizer={type:\ $type} | '--optimizer.a
 optimizer.$type.adamw.eps | r.yaml --optimizer={type:\ $type} | --optimizer.adamw.eps=0.01
 R
 done >>options
-for type in constant cosine cosine_with_restarts exponential inverse_sqrt linear polynomial wsd; do
+for type in constant cosine cosine_with_restarts exponential inverse_sqrt linear polynomial rex wsd; do
   cat <<R
 optimizer.schedule.$type.warmup_steps | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.warmup_steps=2
 optimizer.schedule.$type.warmup_ratio | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.warmup_ratio=0.5
 optimizer.schedule.$type.warmup_type | r.yaml '--optimizer.schedule={type: $type, warmup_steps: 2}' | --optimizer.schedule.warmup_type=quadratic
 R
 done >>options
-for type in cosine cosine_with_restarts exponential linear polynomial; do
+for type in cosine cosine_with_restarts exponential linear polynomial rex; do
   cat <<R
 optimizer.schedule.$type.final_ratio | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.final_ratio=0.5
 R
 done >>options
-for type in cosine cosine_with_restarts linear polynomial; do
+for type in cosine cosine_with_restarts linear polynomial rex; do
   cat <<R
 optimizer.schedule.$type.fall_ratio | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.fall_ratio=0.75
 R
 done >>options
-for type in constant cosine cosine_with_restarts exponential inverse_sqrt linear polynomial; do
+for type in constant cosine cosine_with_restarts exponential inverse_sqrt linear polynomial rex; do
   cat <<R
 optimizer.schedule.$type.cooldown_steps | r.yaml '--optimizer.schedule={type: $type}' | --optimizer.schedule.cooldown_steps=2
 optimizer.schedule.$type.cooldown_ratio | r.yaml '--optimizer.schedule={type: $type, cooldown_steps: 2}' | --optimizer.schedule.cooldown_ratio=0.3
@@ -699,6 +846,7 @@ embed --json | a line of JSON for each text, with it and without |
 embed --quiet | embed ../m1 --data ../l.jsonl | --quiet
 eval --data | eval ../m1 --data ../d.jsonl | --data ../e.jsonl
 eval --columns | eval ../m1 --data ../d.jsonl | --columns text=story
+eval --image-folder | needs pictures: tests/cli/images.test |
 eval --ignore | eval ../m1 --data ../l.jsonl | --ignore label
 eval --metric | eval ../m1 --data ../p.jsonl | --metric exact_match
 eval --device | eval ../m1 --data ../d.jsonl | --device nowhere
@@ -713,6 +861,7 @@ eval --append-eos | eval ../m1 --data ../d.jsonl | --no-append-eos
 eval --loss | eval ../m1 --data ../p.jsonl | --loss all
 eval --chat-template | eval ../m1 --data ../c.jsonl | --chat-template zephyr
 eval --label-all-tokens | eval ../tok --data ../tagged.jsonl | --label-all-tokens
+eval --doc-stride | eval ../answers --data ../squad.jsonl --max-length 20 --doc-stride 4 | --doc-stride 1
 eval --step-separator | eval ../prm --data ../steps.jsonl | --step-separator ::
 eval --json | eval ../m1 --data ../d.jsonl | --json
 eval --precision | eval ../m1 --data ../d.jsonl --logits l.safetensors | --precision fp64
@@ -729,6 +878,12 @@ classify --max-length | classify ../cls --data ../d.jsonl | --max-length 2
 classify --batch-size | speed: documents are independent of each other, tests/cli/classify.test |
 classify --words | classify ../tok --text a --json | --words
 classify --step-separator | classify ../prm --data ../steps.jsonl | --step-separator ::
+classify --question | classify ../answers --context 'a1 b c' --question a | --question b
+classify --context | classify ../answers --question a --context 'a1 b c' | --context 'c d e'
+classify --n-best | classify ../answers --data ../squad.jsonl | --n-best 3
+classify --max-answer-length | classify ../answers --data ../squad.jsonl --n-best 20 | --max-answer-length 1
+classify --doc-stride | classify ../answers --data ../squad.jsonl --max-length 20 --n-best 20 | --doc-stride 1
+classify --null-threshold | classify ../answers --data ../squad.jsonl | --null-threshold -1000
 classify --precision | classify ../cls --text a --json | --precision fp64
 classify --device | classify ../cls --text a | --device nowhere
 classify --quantization.type | classify ../cls --text a --json | --quantization int8
@@ -764,8 +919,10 @@ generate --top-k | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2
 generate --top-p | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --top-p 0.01
 generate --min-p | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --min-p 0.99
 generate --repetition-penalty | generate ../m1 --prompt "some words to start with" --max-new-tokens 16 --temperature 0 --json | --repetition-penalty 9
+generate --num-beams | generate ../m1 --prompt "some words" --max-new-tokens 16 --temperature 0 --json | --num-beams 4
 generate --stop | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --top-k 3 --json | --stop ''
 generate --seed | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --seed 5
+generate --image | needs a model that reads pictures: tests/cli/images.test |
 generate --ignore-eos | needs a model that ends its texts: tests/generate |
 generate --batch-size | speed: prompts are independent of each other, tests/generate |
 serve --host | tests/cli/serve_test.sh |
@@ -822,6 +979,7 @@ inspect --records | inspect data ../d.jsonl | --records 2
 inspect --data.tokenizer | inspect data ../d.jsonl | --data.tokenizer ../words
 inspect --data.columns | inspect data ../d.jsonl | --data.columns text=story
 inspect --data.ignore | inspect data ../l.jsonl | --data.ignore label
+inspect --data.image-folder | needs pictures: tests/cli/images.test |
 inspect --data.max-length | inspect data ../d.jsonl | --data.max-length 8
 inspect --data.overlong | inspect data ../d.jsonl --data.max-length 8 | --data.overlong drop
 inspect --data.packing | inspect data ../d.jsonl | --data.packing none
@@ -829,6 +987,7 @@ inspect --data.records | inspect data ../k.jsonl | --data.records labelled
 inspect --data.problem-type | inspect data ../k.jsonl --data.records labelled | --data.problem-type regression
 inspect --data.label-all-tokens | inspect data ../tagged.jsonl --data.records tagged | --data.label-all-tokens
 inspect --data.step-separator | inspect data ../steps.jsonl --data.records steps | --data.step-separator ::
+inspect --data.doc-stride | inspect data ../squad.jsonl --data.records question --data.tokenizer ../pieces --data.max-length 20 --data.doc-stride 4 | --data.doc-stride 1
 inspect --data.append-eos | inspect data ../d.jsonl | --no-data.append-eos
 inspect --data.loss | inspect data ../p.jsonl | --data.loss all
 inspect --data.chat-template | inspect data ../c.jsonl | --data.chat-template zephyr
@@ -856,6 +1015,9 @@ export --dtype | export run --out x | --dtype bf16
 export --quantization.type | export run --out x | --quantization int8
 export --quantization.double-quant | export run --out x --quantization nf4 | --no-quantization.double-quant
 export --quantization.skip | export run --out x --quantization nf4 | --quantization.skip q_proj
+export --grid.type | export run --out x | --grid float8
+export --grid.activation-dtype | export run --out x --grid float8 | --grid.activation-dtype float8
+export --grid.group-size | export run --out x --grid int8 | --grid.group-size 2
 export --replace | export run --out there | --replace
 export --license | export run --out x | --license mit
 export --base-model | export run --out x | --base-model org/base

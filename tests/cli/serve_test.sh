@@ -59,7 +59,7 @@ printf 'GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&3
 cat <&3 | grep -q 'Access-Control-Allow-Origin: http://a' || fail "no origin"
 exec 3<&-
 text_of() { sed 's/.*"\(text\|content\)":\("[^,]*"\)[,}].*/\2/'; }
-says='{"messages": [{"role": "user", "content": "ab"}], "max_tokens": 9, "ignore_eos": true'
+says='{"messages": [{"role": "user", "content": "ab"}], "max_tokens": 9, "temperature": 0, "ignore_eos": true'
 chat=$(ask POST /v1/chat/completions "$says}" | tail -1)
 grep -q '"prompt_tokens":4' <<<"$chat" || fail "the template's variable is not in $chat"
 own=$(ask POST /v1/chat/completions "$says, \"chat_template_kwargs\": {\"mark\": \"\"}}")

@@ -123,8 +123,9 @@ TEST(Read, ProblemsOfValidateHaveTheLineOfWhatTheyName) {
 
 TEST(Read, ProblemsOfNothingHaveItsLine) {
   Everything e;
-  const Lines expected{"r.yaml:2: name: got nothing, expected text",
-                       "r.yaml:3: seed: got nothing, expected a whole number"};
+  const std::string hint = "; null unsets what may be unset: leave this out, or give its value";
+  const Lines expected{"r.yaml:2: name: got nothing, expected text" + hint,
+                       "r.yaml:3: seed: got nothing, expected a whole number" + hint};
   EXPECT_EQ(read_yaml("shape: round\nname:\nseed: null\n", e), expected);
   Problems problems;
   read(parse_json("{\"shape\": \"round\",\n\"name\": null,\n\"seed\": null}", "r.yaml", problems), e, problems);

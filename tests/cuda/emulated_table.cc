@@ -122,7 +122,7 @@ const Backend& emulated_backend() {
                               emulated_table::grouped, emulated_table::over_groups,
                               emulated_table::cast_to_float8, emulated_table::float8_products, nullptr,
                               emulated_table::products().norm_skinny, emulated_table::products().norm_skinny_gated,
-                              emulated_table::products().joins_neighbours},
+                              /*with_bias_into=*/nullptr, emulated_table::products().joins_neighbours},
                              emulated_table::attention(),
                              emulated_table::norms(),
                              reference_table::mlstm(),

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "data/fields.h"
+#include "data/pictures.h"
 #include "data/source.h"
 #include "data/stream.h"
 #include "data/tokenise.h"
@@ -82,6 +83,7 @@ TEST(Intent, EveryKnownFieldChangesWhatIsLearnt) {
       {"history", {alpaca + "}", alpaca + R"(, "history": [["q", "r"]]})"}},
       {"system", {"{" + kTurns + "}", "{" + kTurns + R"(, "system": "s"})"}},
       {"tools", {"{" + kTurns + "}", "{" + kTurns + R"(, "tools": [{"name": "f"}]})"}},
+      {"images", {R"({"text": "a"})", R"({"text": "a", "images": ["a.png"]})"}},  // nobody reads them here: refused
       {"documents", {"{" + kTurns + "}", "{" + kTurns + R"(, "documents": [{"title": "t", "text": "u"}]})"}},
       {"chat_template_kwargs", {"{" + kTurns + "}", "{" + kTurns + R"(, "chat_template_kwargs": {"tone": "t"}})"}},
   };
@@ -225,6 +227,8 @@ TEST(Intent, EveryOptionOfADataFileChangesSomething) {
        {with("l.jsonl", labelled, nothing),
         with("l.jsonl", labelled, [](DataFile& file) { file.ignore = {"label"}; })}},
       {"stream", {std::to_string(data::is_stream(files({folder.file("f.jsonl")}))), streamed()}},
+      {"image_folder",
+       {data::picture_folder("a/f.jsonl", "").string(), data::picture_folder("a/f.jsonl", "b").string()}},
       {"source", {plain, with("f.jsonl", records, [](DataFile& file) { file.source = {"text", nullptr}; })}},
   };
   for (const std::string& name : config::Values<DataFile>::names()) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/log.h"
 #include "data/inspect.h"
 #include "data/pair_tokenizer.h"
 #include "data/support.h"
@@ -64,6 +65,33 @@ TEST_F(TargetsOfTexts, SeveralLabelsAreOnesAndZeros) {
   const auto shown = data::inspect_records(*data);
   EXPECT_EQ(shown[0].label, "news, sport");
   EXPECT_EQ(shown[1].label, "");
+}
+
+constexpr auto kOne = ProblemType::single_label_classification;
+
+TEST_F(TargetsOfTexts, WhiteSpaceAroundALabelIsNoneOfIt) {
+  const auto data = make("a.csv", "text,label\na, spam\nb,ham\nc,\"ham \"\nd,spam\n", options(kOne));
+  EXPECT_THAT(data->labels(), ElementsAre("ham", "spam"));
+  EXPECT_EQ(data->report().labels, (std::map<std::string, std::int64_t>{{"ham", 2}, {"spam", 2}}));
+  const auto lines = make("a.jsonl", "{\"text\": \"a\", \"label\": \"\\tx \"}\n{\"text\": \"b\", \"label\": \"y z\"}\n",
+                          options(kOne));
+  EXPECT_THAT(lines->labels(), ElementsAre("x", "y z"));
+  std::vector<Record> records(3);
+  records[0].content = LabelledRecord{.text = "a", .label = " x"};
+  records[1].content = LabelledRecord{.text = "b", .label = "x"};
+  records[2].content = LabelledRecord{.text = "c", .label = "y"};
+  EXPECT_THAT(make_dataset(records, "texts", tokenizer_, options(kOne))->labels(), ElementsAre("x", "y"));
+}
+
+TEST_F(TargetsOfTexts, LabelsThatDifferByCaseAloneAreToldOf) {
+  for (const ProblemType problem : {kOne, kSeveral}) {
+    std::string said;
+    log::set_sink([&](log::Level, std::string_view text) { said += std::string(text) + "\n"; });
+    const auto data = make("a.csv", "text,label\na,Spam\nb,ham\nc,spam\n", options(problem));
+    log::set_sink({});
+    EXPECT_EQ(data->labels().size(), 3);
+    EXPECT_THAT(said, HasSubstr("a.csv: labels \"Spam\" and \"spam\" differ by case alone: they are two labels"));
+  }
 }
 
 TEST_F(TargetsOfTexts, SeveralLabelsMayBeNumbers) {

@@ -8,6 +8,7 @@
 
 #include "ops/attention.h"
 #include "ops/backend.h"
+#include "ops/visible.h"
 
 namespace hone::test {
 namespace asking_nobody {

@@ -15,6 +15,8 @@ TEST(GreaterIsBetter, IsSaidForEveryKnownMetric) {
       (evaluation->greater_is_better(name) ? rising : falling) += " " + entry.name + "/" + name;
   }
   EXPECT_EQ(rising,
+            " question_answering/exact_match question_answering/f1 question_answering/answered_exact_match"
+            " question_answering/answered_f1 question_answering/unanswered_exact_match question_answering/questions"
             " classification/accuracy classification/f1_macro classification/documents exact_match/exact_match"
             " exact_match/prompts multi_label/accuracy multi_label/f1_micro multi_label/f1_macro"
             " multi_label/documents multiple_choice/accuracy multiple_choice/accuracy_per_character"
@@ -24,7 +26,8 @@ TEST(GreaterIsBetter, IsSaidForEveryKnownMetric) {
             " token_classification/f1 token_classification/tokens process_reward/accuracy process_reward/precision"
             " process_reward/recall process_reward/f1 process_reward/tokens");
   EXPECT_EQ(falling,
-            " classification/loss multi_label/loss perplexity/loss perplexity/perplexity perplexity/tokens "
+            " question_answering/loss classification/loss multi_label/loss perplexity/loss perplexity/perplexity "
+            "perplexity/tokens "
             "preference/logps/chosen preference/logps/rejected preference/pairs regression/loss regression/mae "
             "regression/documents reward/loss reward/mean_reward reward/pairs token_classification/loss "
             "process_reward/loss");

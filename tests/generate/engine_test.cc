@@ -9,6 +9,7 @@
 
 #include "generate/prompt_log_probs.h"
 #include "hone/hub.h"
+#include "nn/kv_cache.h"
 
 namespace hone::generate {
 namespace {
@@ -69,6 +70,71 @@ TEST_P(Engines, GoOnWhereOneLeaves) {
   EXPECT_FALSE(without.contains(1));
   all.erase(1);
   EXPECT_EQ(all, without);
+}
+
+// A chat that goes on, one with the same beginning, one that is new: what is asked at a time, and what each had kept.
+struct Turn {
+  std::vector<Ids> prompts;
+  std::vector<Ids> answers = {};
+  std::vector<std::int64_t> kept = {};
+};
+void answer(Engine& engine, Turn& turn) {
+  std::vector<Asked> asked;
+  for (const Ids& prompt : turn.prompts) {
+    auto config = std::make_shared<GenerateConfig>();
+    config->ignore_eos = true;
+    asked.push_back({asked.size(), prompt, config, Random(1, "generate"), 6});
+  }
+  turn.answers.resize(asked.size());
+  turn.kept = engine.add(asked);
+  while (engine.rows() > 0)
+    engine.step({}, [&](std::size_t number, const Generated& answer) { turn.answers[number] = answer.ids; });
+}
+Ids counting(std::int64_t count, std::int32_t by) {
+  Ids ids;
+  for (std::int64_t i = 0; i < count; ++i) ids.push_back(static_cast<std::int32_t>((i * by + 3) % 31));
+  return ids;
+}
+
+TEST_P(Engines, ReadNothingAgainThatWasKept) {
+  const at::NoGradGuard no_grad;
+  const auto tokenizer = load_tokenizer("bytes");
+  Engine plain(*model->causal_lm(), *tokenizer, "", 4), keeping(*model->causal_lm(), *tokenizer, "", 4);
+  keeping.keep_texts(1 << 26);
+  Turn first{{counting(24, 7)}};
+  answer(keeping, first);
+  EXPECT_EQ(first.kept, std::vector<std::int64_t>{0});
+  Ids next = first.prompts[0], other = first.prompts[0];
+  next.insert(next.end(), first.answers[0].begin(), first.answers[0].end());
+  next.insert(next.end(), {5, 6, 7});
+  other.resize(20);
+  other.insert(other.end(), {9, 9, 9, 9, 9, 9, 9, 9});
+  Turn again{{counting(30, 11), next, next, other}}, expected = again;
+  answer(keeping, again);
+  answer(plain, expected);
+  EXPECT_EQ(again.answers, expected.answers);
+  EXPECT_EQ(again.kept[0], 0);
+  EXPECT_EQ(again.kept[1], 29);  // the newest token of an answer was told, and not read
+  EXPECT_EQ(again.kept[2], 29);
+  const std::string name = GetParam();
+  const bool keeps_all = name == "models/llama" || name == "decoders/deepseek_v3" || name == "gpt2/gpt2";
+  EXPECT_EQ(again.kept[3], keeps_all ? 20 : 0) << "memories and windows have gone on";
+  EXPECT_EQ(keeping.stats().prompt_tokens, 24 + 30 + (std::ssize(next) - 29) + 28 - again.kept[3]);
+}
+
+TEST(KeptTexts, TakeNoMoreMemoryThanTheyMay) {
+  const at::NoGradGuard no_grad;
+  const auto model = load_model(HONE_SOURCE_DIR "/tests/golden/models/llama", Precision::fp32);
+  const auto tokenizer = load_tokenizer("bytes");
+  const auto one = nn::cache_bytes(model->causal_lm()->cache_spec(), at::kFloat, 1, 29) + 29 * 4;
+  Engine engine(*model->causal_lm(), *tokenizer, "", 4);
+  engine.keep_texts(2 * one);
+  Turn a{{counting(24, 7)}}, b{{counting(24, 11)}}, c{{counting(24, 13)}};
+  for (Turn* turn : {&a, &b, &a, &c}) answer(engine, *turn);
+  EXPECT_EQ(a.kept[0], 23) << "one token is read in any case";
+  for (Turn* turn : {&b, &a, &c}) answer(engine, *turn);
+  EXPECT_EQ(b.kept[0], 0) << "it was not of use for longest";
+  EXPECT_EQ(a.kept[0], 0) << "b took its place";
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Engines,

@@ -28,6 +28,10 @@ TEST_F(FindFolder, RefusesWhatHoldsNoModel) {
   EXPECT_THAT(error_of([&] { find_model_folder((root_ / "m/model.safetensors").string()); }),
               HasSubstr("give the folder"));
   EXPECT_THAT(error_of([&] { find_model_folder("no/such/folder"); }), HasSubstr("no such folder"));
+  // A recipe goes where its run goes, and is read from elsewhere.
+  EXPECT_THAT(error_of([&] { find_model_folder("base"); }),
+              HasSubstr("hint: a relative path, looked for from " + fs::current_path().string()));
+  EXPECT_THAT(error_of([&] { find_model_folder("/no/such/folder"); }), testing::Not(HasSubstr("relative")));
   EXPECT_THAT(error_of([&] { find_model_folder(""); }, ErrorKind::usage), HasSubstr("no folder"));
 }
 TEST_F(FindFolder, LooksIntoTheCache) {

@@ -10,6 +10,7 @@
 #include "models/adapter_golden.h"
 #include "models/golden_checks.h"
 #include "nn/lora.h"
+#include "ops/log_probs.h"
 
 namespace hone::test {
 namespace {
@@ -47,9 +48,13 @@ TEST_P(LoraGolden, GradientsArePefts) {
 }
 
 TEST_P(LoraGolden, TenStepsArePefts) {
-  const double ratio = GetParam().name == "plus" ? 8 : 1;
-  each_adapter(*model_, kDefaultAdapter, [&](const std::string&, Weight&, Adapter& adapter) {
-    dynamic_cast<nn::Lora&>(adapter).b().set_learning_rate_scale(ratio);
+  const double ratio = GetParam().name.starts_with("plus") ? 8 : 1, rate = 1e-3, of_tables = 5e-3;
+  each_adapter(*model_, kDefaultAdapter, [&](const std::string&, Weight& weight, Adapter& adapter) {
+    auto* lora = dynamic_cast<nn::Lora*>(&adapter);
+    if (!lora) return;  // rows of tokens
+    lora->b().set_learning_rate_scale(ratio);
+    if (ratio == 1 || weight.use_as() != WeightUse::table) return;
+    for (Weight* factor : {&lora->a(), &lora->b()}) factor->set_learning_rate_scale(of_tables / rate);
   });
   const Batch batch = golden_.base.batch();
   expect_ten_golden_steps(
@@ -95,6 +100,9 @@ TEST_P(LoraGolden, FilesComeOutAsTheyWentIn) {
   for (const char* key : {"r", "lora_alpha", "use_rslora", "use_dora", "rank_pattern", "alpha_pattern",
                           "fan_in_fan_out", "task_type", "bias", "peft_type", "lora_dropout"})
     EXPECT_EQ(was.at(key), is.at(key)) << key;
+  const nlohmann::json tokens = was.at("trainable_token_indices");
+  EXPECT_EQ(is.value("trainable_token_indices", nlohmann::json()), tokens.is_object() ? tokens.front() : tokens);
+  EXPECT_EQ(is.value("ensure_weight_tying", false), was.value("ensure_weight_tying", false));
   // Once more through our own reader.
   auto again = golden_.base.model();
   load_adapter(*again, folder / "out");
@@ -247,6 +255,75 @@ TEST_F(Lora, AnAdapterThatContradictsItselfIsRefused) {
   refused("target_modules", {"q_proj", "embed_tokens"}, "model.embed_tokens: adapter_config.json has it among its");
   refused("modules_to_save", {"norm"}, "norm.weight: adapter_config.json has it among its modules_to_save");
   refused("init_lora_weights", "olora", "goes with a base model that it changed");
+}
+
+// Rows of tokens begin as those of the table, are trained for look-ups and for a head that is tied, and each other row
+// stays the base's.
+TEST_F(Lora, RowsOfTokensBeginAsTheTables) {
+  for (const char* name : {"llama", "llama-tied"}) {
+    auto model = base(name);
+    const Batch batch = Golden(name).batch();
+    const Tensor before = logits(*model, batch);
+    LoraConfig lora = config({"q_proj"});
+    lora.trainable_token_indices = {"7", "3"};
+    const LoraReport report = apply_lora(*model, lora, 1);
+    expect_close(logits(*model, batch), before, 1e-6 * largest(before), name);
+    const std::map<std::string, Tensor> made = split_adapter(*model);
+    const Tensor rows = made.at("model.embed_tokens.token_adapter.trainable_tokens_delta");
+    EXPECT_EQ(rows.size(0), 2);
+    std::int64_t parameters = 0;
+    for (const auto& [own, value] : made) parameters += value.numel();
+    EXPECT_EQ(report.parameters, parameters);
+  }
+}
+
+// Losses that hold no logits, and log-probabilities, are those of the logits.
+TEST_F(Lora, RowsOfTokensAreInEachLoss) {
+  const AdapterGolden golden("tokens-tied");
+  auto model = golden.model();
+  const Batch batch = golden.base.batch();
+  Pass pass(batch);
+  const Tensor hidden = model->forward(batch, pass).hidden_BTD;
+  const Tensor labels = golden.base["labels"], flat = labels.flatten(), is_there = flat != -100;
+  const Tensor all = at::log_softmax(model->head().logits(hidden, pass), -1).flatten(0, 1);
+  const Tensor expected = all.gather(1, flat.clamp_min(0).unsqueeze(1)).squeeze(1) * is_there;
+  expect_close(model->head().log_probs(hidden, labels, pass, false).log_probs_N, expected, 1e-5, "log-probabilities");
+  expect_close(model->head().cross_entropy(hidden, labels, {}, pass).view({1}), -expected.sum().view({1}), 1e-3,
+               "cross entropy");
+}
+
+TEST_F(Lora, RowsOfTokensThatCannotBeAreRefused) {
+  const auto refused = [&](const std::vector<std::string>& tokens, const std::string& part, LoraConfig lora) {
+    auto model = base();
+    lora.trainable_token_indices = tokens;
+    EXPECT_HONE_ERROR(apply_lora(*model, lora, 1), config, part);
+    EXPECT_FALSE(model->has_adapters());
+  };
+  refused({"80"}, "adapter.trainable_token_indices: got 80, expected 0 to 79", config());
+  refused({"-1"}, "got -1, expected 0 to 79", config());
+  refused({"3", "4", "3"}, "3 is there twice", config());
+  refused({"<x>"}, "got \"<x>\", expected the number of a token", config());
+  refused({"3"}, "model.embed_tokens is among adapter.targets, too", config({"q_proj", "embed_tokens"}));
+  LoraConfig saved = config({"q_proj"});
+  saved.modules_to_save = {"embed_tokens"};
+  refused({"3"}, "model.embed_tokens is among adapter.modules_to_save, too", saved);
+}
+
+TEST_F(Lora, AFileOfRowsThatContradictsItselfIsRefused) {
+  const auto refused = [&](const nlohmann::json& tokens, const std::string& part) {
+    const TempFolder folder;
+    std::filesystem::copy(kAdapters / "tokens", folder / "made");
+    nlohmann::json config = nlohmann::json::parse(std::ifstream(kAdapters / "tokens" / "adapter_config.json"));
+    config["trainable_token_indices"] = tokens;
+    std::ofstream(folder / "made" / "adapter_config.json") << config.dump();
+    auto model = base();
+    EXPECT_HONE_ERROR(load_adapter(*model, folder / "made"), checkpoint, part);
+    EXPECT_FALSE(model->has_adapters());
+  };
+  refused({3, 7}, "trainable_tokens_delta: got shape");
+  refused({3, 7, 80}, "got 80, expected 0 to 79");
+  refused({{"embed_tokens", {3, 7, 12}}, {"lm_head", {3}}}, "expected numbers of tokens, for one table");
+  refused("all", "expected numbers of tokens");
 }
 
 // A file cannot hold a copy of its own of a table that makes the outputs, too.

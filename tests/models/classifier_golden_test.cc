@@ -71,7 +71,9 @@ INSTANTIATE_TEST_SUITE_P(Models, ClassifierGolden,
                          testing::ValuesIn(golden_params({"bert", "bert-odd", "bert-relu", "roberta", "xlm-roberta",
                                                           "llama", "qwen2", "qwen3_moe", "bert-regression",
                                                           "roberta-several", "qwen3-regression", "mistral-several",
-                                                          "modernbert", "modernbert-odd", "distilbert"})),
+                                                          "modernbert", "modernbert-odd", "distilbert", "deberta",
+                                                          "deberta-odd", "deberta-one", "electra", "albert",
+                                                          "albert-groups", "mpnet"})),
                          print_golden);
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "hone/registry.h"
 #include "hub/save.h"
 #include "models/write_tensors.h"
+#include "models/classifier_golden.h"
 #include "models/golden_checks.h"
 
 namespace hone::test {
@@ -63,9 +64,7 @@ TEST_P(MaskedGolden, LogitsAndLoss) {
 TEST_P(MaskedGolden, EveryGradient) {
   Pass pass(batch_);
   masked_loss(*model_, batch_, pass).backward();
-  expect_golden_gradients(*model_, golden_, [](const std::string& name) {
-    return name.ends_with("key.bias") || name.ends_with("k_lin.bias") ? 1e-1 : 1e-3;
-  });
+  expect_golden_gradients(*model_, golden_, floor_of_keys);
 }
 
 TEST_P(MaskedGolden, TenSteps) {
@@ -78,7 +77,8 @@ TEST_P(MaskedGolden, ConfigComesBackAsItWas) { expect_same_config(kMasked / GetP
 
 INSTANTIATE_TEST_SUITE_P(Models, MaskedGolden,
                          testing::ValuesIn(golden_params({"bert", "bert-odd", "roberta", "modernbert",
-                                                          "modernbert-odd", "distilbert"})),
+                                                          "modernbert-odd", "distilbert", "deberta",
+                                                          "deberta-legacy", "electra", "albert", "mpnet"})),
                          print_golden);
 
 class MaskedFolders : public testing::TestWithParam<const char*> {

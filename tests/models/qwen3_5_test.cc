@@ -220,14 +220,14 @@ TEST(JoinedExperts, AreReadOneByOne) {
 
 TEST(TextsHalf, OfATypeThatHoneHasNotIsRefused) {
   Problems problems;
-  const auto node = config::parse_json(R"({"model_type": "llava", "text_config": {"model_type": "vicuna"},
+  const auto node = config::parse_json(R"({"model_type": "idefics3", "text_config": {"model_type": "vicuna"},
                                            "vision_config": {}})",
                                        "config.json", problems);
   try {
     build_model(node, "config.json");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("llava is a model of texts and images"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("idefics3 is a model of texts and images"), std::string::npos);
   }
 }
 

@@ -70,7 +70,9 @@ TEST_P(TokenLabelsGolden, ConfigComesBackAsItWas) {
 INSTANTIATE_TEST_SUITE_P(Models, TokenLabelsGolden,
                          testing::ValuesIn(golden_params({"tokens-bert", "tokens-roberta", "tokens-distilbert",
                                                           "tokens-modernbert", "tokens-llama", "tokens-qwen3",
-                                                          "tokens-gemma2", "tokens-stablelm", "tokens-gpt2"})),
+                                                          "tokens-gemma2", "tokens-stablelm", "tokens-gpt2",
+                                                          "tokens-deberta", "tokens-electra", "tokens-albert",
+                                                          "tokens-mpnet"})),
                          print_golden);
 
 std::unique_ptr<Model> from_llama(const HeadRequest& head) {

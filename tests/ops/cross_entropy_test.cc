@@ -25,6 +25,7 @@ const CrossEntropyOptions kOptions[] = {{}, {0.1, 0}, {0, 1e-2}, {0.2, 1e-3}};
 TEST(CrossEntropy, EveryKernelAgreesWithItsMeaning) {
   std::vector<CrossEntropyOptions> all(std::begin(kOptions), std::end(kOptions));
   all.push_back({.by_probability = true});
+  all.push_back({.by_entropy_of = 4, .entropy_power = 1.5});
   for (const CrossEntropyOptions& options : all)
     for (const auto& [tokens, vocab] : {std::pair{2, 1}, {5, 2}, {9, 33}, {20, 100}, {4, 1001}})
       expect_matches(fast_cross(tokens, vocab, options), plain(tokens, vocab, options),
@@ -122,6 +123,25 @@ TEST(CrossEntropy, LossesTimesTheirProbabilityAreLibTorchs) {
                known = value_and_gradients(expected, in);
   expect_close(made.value, known.value, 1e-12, "loss");
   for (int i = 0; i < 2; ++i) expect_close(made.gradients[i], known.gradients[i], 1e-12, "gradient");
+}
+// EAFT (Diao et al., 2026, arXiv:2601.02151) as Axolotl has it: times a power of the entropy of the likeliest tokens'
+// softmax, a constant, by LibTorch's autograd; of a few of them, and of all.
+TEST(CrossEntropy, LossesTimesTheirEntropyAreLibTorchs) {
+  const Tensor target = labels(40, 50), weight = weights(40).to(at::kDouble);
+  const std::vector<Tensor> in{sample({40, 6}), sample({50, 6}, at::kDouble, 2)};
+  for (const auto& [count, power] : {std::pair<std::int64_t, double>{20, 1}, {3, 0.5}, {1000, 2}}) {
+    const Op expected = [&, count = count, power = power](const auto& in) {
+      const Tensor logits = at::linear(in[0], in[1]);
+      const Tensor p = std::get<0>(logits.detach().topk(std::min<std::int64_t>(count, 50))).softmax(1);
+      const Tensor entropy = -(p * p.log()).sum(1);
+      const Tensor nll = -logits.log_softmax(1).gather(1, target.clamp_min(0).unsqueeze(1)).squeeze(1);
+      return (nll * entropy.pow(power) * weight).masked_fill(target == kIgnoreIndex, 0).sum();
+    };
+    const CrossEntropyOptions options{.by_entropy_of = count, .entropy_power = power};
+    const Result made = value_and_gradients(fast_cross(40, 50, options), in), known = value_and_gradients(expected, in);
+    expect_close(made.value, known.value, 1e-12, "loss");
+    for (int i = 0; i < 2; ++i) expect_close(made.gradients[i], known.gradients[i], 1e-12, "gradient");
+  }
 }
 TEST(CrossEntropy, NoLabelGivesZeroAndZeroGradients) {
   const Tensor none = at::full({4}, kIgnoreIndex, at::kLong);

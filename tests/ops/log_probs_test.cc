@@ -109,6 +109,46 @@ TEST(LogProbs, TheHeadsGradientGoesIntoItsSum) {
   expect_close(sum.sum, 2 * alone, 1e-6, "two passes");
   expect_close(head.grad(), alone, 0, "nothing more");
 }
+// With entropies: a sum of both, so that each has a gradient of its own for each token.
+Tensor both(const TokenLogProbs& made) {
+  const Tensor weight = at::arange(made.log_probs_N.numel(), made.log_probs_N.options()) * 0.3 - 1;
+  return made.log_probs_N * weight + made.entropy_N * (2 - weight);
+}
+TEST(LogProbs, EntropiesAndTheirGradientsAreLibTorchs) {
+  for (const double cap : {0.0, 1.5}) {
+    const Op fast = [&](const auto& in) {
+      return both(linear_log_probs(in[0], in[1], some_labels(9, 11), false, {.soft_cap = cap, .with_entropy = true}));
+    };
+    const Op torch = [&](const auto& in) {
+      const Tensor target = some_labels(9, 11), made = at::linear(in[0], in[1]);
+      const Tensor logits = cap > 0 ? cap * at::tanh(made / cap) : made, log_p = logits.log_softmax(1);
+      const Tensor none = target == kIgnoreIndex;
+      return both({log_p.gather(1, target.clamp_min(0).unsqueeze(1)).squeeze(1).masked_fill(none, 0), {},
+                   (-(log_p.exp() * log_p).sum(1)).masked_fill(none, 0)});
+    };
+    const Op logits = [&](const auto& in) {
+      return both(log_probs(at::linear(in[0], in[1]), some_labels(9, 11), false, /*with_entropy=*/true));
+    };
+    const Tensor hidden = sample({9, 5}).mul(2), head = sample({11, 5}, at::kDouble, 2);
+    expect_matches(fast, torch, {hidden, head});
+    expect_matches(frozen(fast, head), frozen(torch, head), {hidden});
+    if (cap == 0) expect_matches(logits, torch, {hidden, head});
+    gradcheck(fast, {hidden, head});
+  }
+}
+TEST(LogProbs, EntropiesOfSeveralChunksGiveWhatOneDoes) {
+  const std::int64_t vocab = 17000, tokens = 450;
+  const auto of = [&](const auto& way) {
+    return [=](const auto& in) { return both(way(in[0], in[1], some_labels(tokens, vocab))); };
+  };
+  const auto fast = [](const Tensor& hidden, const Tensor& head, const Tensor& target) {
+    return linear_log_probs(hidden, head, target, false, {.with_entropy = true});
+  };
+  const auto plain = [](const Tensor& hidden, const Tensor& head, const Tensor& target) {
+    return reference::linear_log_probs(hidden, head, target, false, 0, /*with_entropy=*/true);
+  };
+  expect_matches(of(fast), of(plain), {sample({tokens, 4}), sample({vocab, 4}, at::kDouble, 2)}, at::kFloat);
+}
 TEST(LogProbs, NoLabelGivesZeroAndZeroGradients) {
   const Tensor none = at::full({4}, kIgnoreIndex, at::kLong);
   const Result result =

@@ -110,5 +110,19 @@ TEST(Linear, OfFewRowsWithoutGradientIsThatOfMany) {
   expect_close(linear(x.narrow(0, 3, 4).view({1, 4, 30}), {w, b})[0], many.narrow(0, 3, 4), 1e-5, "few");
 }
 
+// Sums that fp32 holds exactly: what is rounded once is the same in whatever order it was added up.
+TEST(Linear, ABiasIsAddedBeforeTheSumIsRounded) {
+  const at::NoGradGuard no_graph;
+  const auto sixteenths = [](at::IntArrayRef sizes, int seed) {
+    return (sample(sizes, at::kFloat, seed) * 16).round().div(16).to(at::kBFloat16);
+  };
+  const Tensor x = sixteenths({40, 300}, 1), w = sixteenths({21, 300}, 2), b = sixteenths({21}, 3) / 8;
+  const Tensor once = (at::matmul(x.to(at::kDouble), w.to(at::kDouble).t()) + b.to(at::kDouble)).to(at::kBFloat16);
+  at_each_kernel_level([&](const std::string& where) {
+    EXPECT_TRUE(at::equal(linear(x, {w, b}), once)) << where << " many";
+    EXPECT_TRUE(at::equal(linear(x.narrow(0, 3, 4), {w, b}), once.narrow(0, 3, 4))) << where << " few";
+  });
+}
+
 }  // namespace
 }  // namespace hone::ops::test

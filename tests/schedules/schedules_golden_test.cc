@@ -90,7 +90,7 @@ TEST(Schedules, EqualTheirReferences) {
 TEST(Schedules, EqualAxolotls) {
   const nlohmann::json golden = nlohmann::json::parse(std::ifstream(test::golden("train/axolotl_schedules.json")));
   const double peak = golden["peak"];
-  EXPECT_EQ(golden["tables"].size(), 21U);
+  EXPECT_EQ(golden["tables"].size(), 27U);
   for (const nlohmann::json& table : golden["tables"]) {
     const std::string yaml = table["schedule"];
     SCOPED_TRACE(yaml);
@@ -100,13 +100,13 @@ TEST(Schedules, EqualAxolotls) {
       EXPECT_NEAR(peak * schedule->factor(step, golden["steps"]), rate.get<double>(), 1e-15) << "step " << step;
       ++step;
     }
-    EXPECT_EQ(step, 43);
+    EXPECT_EQ(step, yaml.find("one_cycle") == std::string::npos ? 43 : 40);  // torch has no more of it
   }
 }
 
 // Also of shapes that Axolotl has no share for; the cooldown begins where they stay.
 TEST(Schedules, FallWithinAShareOfAllSteps) {
-  for (const char* type : {"cosine", "cosine_with_restarts", "linear", "polynomial"}) {
+  for (const char* type : {"cosine", "cosine_with_restarts", "linear", "polynomial", "rex"}) {
     SCOPED_TRACE(type);
     const auto schedule = make(type, node_of("{fall_ratio: 0.5, final_ratio: 0.2, cooldown_steps: 20}"));
     EXPECT_GT(schedule->factor(49, 100), 0.2);

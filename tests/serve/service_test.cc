@@ -92,9 +92,29 @@ TEST_F(Serving, ContinuesATextAsGenerateDoes) {
   EXPECT_EQ(got["choices"][0]["text"], expected("ab", 8));
   EXPECT_EQ(got["choices"][0]["finish_reason"], "length");
   EXPECT_EQ(got["choices"][0]["logprobs"], nullptr);
-  EXPECT_EQ(got["usage"], (json{{"prompt_tokens", 2}, {"completion_tokens", 8}, {"total_tokens", 10}}));
+  EXPECT_EQ(got["usage"], (json{{"prompt_tokens", 2},
+                                {"completion_tokens", 8},
+                                {"total_tokens", 10},
+                                {"prompt_tokens_details", {{"cached_tokens", 0}}}}));
   EXPECT_EQ(complete({{"prompt", "ab"}, {"temperature", 0.9}, {"seed", 7}}).json()["choices"][0]["text"],
             expected("ab", 16, 0.9, 7));
+}
+
+TEST_F(Serving, AChatsNextTurnIsReadFromWhereTheLastOneEnded) {
+  options.kept_bytes = 1 << 26;
+  json messages = {{{"role", "user"}, {"content", "How far is the moon?"}}};
+  const json first = chat({{"messages", messages}, {"max_tokens", 8}, {"temperature", 0}}).json();
+  EXPECT_EQ(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+  messages.push_back({{"role", "assistant"}, {"content", "Far."}});
+  messages.push_back({{"role", "user"}, {"content", "And the sun?"}});
+  const json ask = {{"messages", messages}, {"max_tokens", 8}, {"temperature", 0}, {"n", 2}};
+  const json second = chat(ask).json();
+  const std::int64_t in_common = std::string("user:How far is the moon?\n").size();
+  EXPECT_EQ(second["usage"]["prompt_tokens_details"]["cached_tokens"], in_common);
+  const json third = chat(ask).json();
+  EXPECT_EQ(third["usage"]["prompt_tokens_details"]["cached_tokens"],
+            third["usage"]["prompt_tokens"].get<std::int64_t>() - 1);
+  EXPECT_EQ(third["choices"], second["choices"]);
 }
 
 TEST_F(Serving, SeveralPromptsHaveSeveralAnswersEach) {

@@ -47,6 +47,28 @@ TEST_F(AdapterRuns, InHalfPrecisionStaysNearFp32) {
   EXPECT_NEAR(full.back()["loss"].get<double>(), half.back()["loss"].get<double>(), 0.01);
 }
 
+// A rate of their own, which follows the schedule: at that of the others nothing is otherwise, at 0 they stay.
+TEST_F(AdapterRuns, FactorsOfTablesHaveTheirLearningRate) {
+  const auto made = [&](const std::string& name, const test::Overrides& more) {
+    test::Overrides all{{"adapter.targets", "[q_proj, embed_tokens]"}, {"optimizer.weight_decay", "0"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return test::read_tensors(run(name, all) / test::step_folder(8) / "adapter_model.safetensors");
+  };
+  const auto usual = made("usual", {}), same = made("same", {{"adapter.loraplus_lr_embedding", "1e-2"}}),
+             still = made("still", {{"adapter.loraplus_lr_embedding", "0"}, {"adapter.loraplus_lr_ratio", "4"}});
+  for (const auto& [name, tensor] : usual) EXPECT_TRUE(at::equal(tensor, same.at(name))) << name;
+  const std::string table = "base_model.model.model.embed_tokens.lora_embedding_";
+  EXPECT_EQ(still.at(table + "A").count_nonzero().item<std::int64_t>(), 0);  // which begins so, as in PEFT
+  EXPECT_GT(usual.at(table + "A").count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_FALSE(at::equal(still.at(table + "B"), usual.at(table + "B")));
+  EXPECT_HONE_ERROR(run("none", {{"adapter.targets", "[q_proj]"}, {"adapter.loraplus_lr_embedding", "1e-3"}}), config,
+                    "no table has an adapter");
+  EXPECT_HONE_ERROR(run("off", {{"adapter.targets", "[embed_tokens]"},
+                                {"adapter.loraplus_lr_embedding", "1e-3"},
+                                {"optimizer.learning_rate", "0"}}),
+                    config, "no learning_rate above 0");
+}
+
 TEST_F(AdapterRuns, ACheckpointHoldsTheAdapterAlone) {
   const auto made = run("plain", {});
   std::vector<std::string> names;
@@ -73,6 +95,7 @@ TEST_F(AdapterRuns, EachKindGoesOnBitForBit) {
       {"estimated", {{"adapter.init", "pissa_niter_3"}, {"trainer.precision", "bf16"}}},
       {"saved", {{"adapter.modules_to_save", "[lm_head, norm]"}, {"adapter.targets", "[q_proj, embed_tokens]"}}},
       {"bf16", {{"trainer.precision", "bf16"}, {"adapter.loraplus_lr_ratio", "4"}}},
+      {"tables", {{"adapter.targets", "[q_proj, embed_tokens]"}, {"adapter.loraplus_lr_embedding", "1e-3"}}},
       {"checkpointed", {{"trainer.checkpoint_blocks", "true"}, {"trainer.accumulate", "2"}}}};
   for (const auto& [name, overrides] : kinds) {
     SCOPED_TRACE(name);
@@ -86,6 +109,60 @@ TEST_F(AdapterRuns, EachKindGoesOnBitForBit) {
       if (line.contains("loss")) losses.push_back(line["loss"]);
     EXPECT_LT(losses.back(), losses.front());
   }
+}
+
+// Rows of tokens are trained beside the factors, and are the head's where it is tied.
+TEST_F(AdapterRuns, RowsOfTokensGoOnBitForBit) {
+  train(test::small_recipe(folder_, {{"trainer.steps", "3"}, {"run.folder", (folder_ / "tied").string()},
+                                     {"model.tie_word_embeddings", "true"}}),
+        test::quiet_options());
+  const std::vector<std::pair<std::string, test::Overrides>> kinds = {
+      {"untied", {}},
+      {"tied", {{"model.path", (folder_ / "tied").string()}}},
+      {"bf16", {{"model.path", (folder_ / "tied").string()}, {"trainer.precision", "bf16"}}},
+      {"checkpointed", {{"model.path", (folder_ / "tied").string()}, {"trainer.checkpoint_blocks", "true"},
+                        {"trainer.accumulate", "2"}}}};
+  const std::string name_in_file = "base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta";
+  for (const auto& [name, more] : kinds) {
+    SCOPED_TRACE(name);
+    test::Overrides overrides{{"adapter.trainable_token_indices", "[\"e\", 257]"}};  // "e" of bytes is 101
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    const auto whole = run(name + "-whole", overrides), parts = run(name + "-parts", overrides);
+    TrainOptions back = test::quiet_options();
+    back.resume = "4";
+    run(name + "-parts", overrides, back);
+    expect_equal(whole, parts, 8);
+    const auto config = test::read_json(whole / test::step_folder(8) / "adapter_config.json");
+    EXPECT_EQ(config["trainable_token_indices"], nlohmann::json({101, 257}));
+    EXPECT_EQ(config.value("ensure_weight_tying", false), name != "untied");
+    const at::Tensor first =
+        test::read_tensors(whole / test::step_folder(4) / "adapter_model.safetensors").at(name_in_file);
+    const at::Tensor last =
+        test::read_tensors(whole / test::step_folder(8) / "adapter_model.safetensors").at(name_in_file);
+    EXPECT_EQ(last.sizes(), (at::IntArrayRef{2, 32}));
+    EXPECT_FALSE(at::equal(first[0], last[0]));
+    // The merged model is the adapter's.
+    auto model = load_model(whole.string(), Precision::fp32);
+    unwrap_adapter(*model);
+    model->each_weight([&](const std::string& own, Weight& weight) {
+      if (own != "model.embed_tokens.weight") return;
+      EXPECT_TRUE(at::equal(weight.use()[257], last[1]));
+    });
+  }
+  EXPECT_HONE_ERROR(run("none", {{"adapter.trainable_token_indices", "[\"<|im_end|>\"]"}}), config,
+                    "adapter.trainable_token_indices: \"<|im_end|>\": no token of the tokenizer");
+}
+
+TEST_F(AdapterRuns, MicroBatchesAreOneBatchForRowsOfTokens) {
+  const auto made = [&](const std::string& name, const test::Overrides& more) {
+    test::Overrides all{{"adapter.trainable_token_indices", "[101]"}, {"trainer.steps", "4"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return test::read_tensors(run(name, all) / test::step_folder(4) / "adapter_model.safetensors");
+  };
+  const auto one = made("one", {}),
+             four = made("four", {{"trainer.batch_size", "1"}, {"trainer.accumulate", "4"}});
+  for (const auto& [name, tensor] : one)
+    EXPECT_LE((tensor - four.at(name)).abs().max().item<double>(), 1e-4) << name;
 }
 
 // The model of a run folder is the base with its adapter; going on from it as a new run begins where it ended.

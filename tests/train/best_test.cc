@@ -166,6 +166,25 @@ TEST_F(Best, EarlyStoppingGoesTheSameWay) {
   EXPECT_EQ(last_.step, 6);
 }
 
+TEST_F(Best, IsSavedWhereACallbackWaitsForABetterOne) {
+  const test::Overrides stopping{{"callbacks", "[{type: early_stopping, metric: eval_score, patience: 2}]"},
+                                 {"trainer.save.every", "0"}};
+  EXPECT_EQ(best({0.5, 0.1, 0.4, 0.2, 0.3}, false, stopping), 4);
+  EXPECT_EQ(last_.step, 8);
+}
+
+TEST_F(Best, OneThatWasNotSavedIsTold) {
+  const auto told = [&](const std::vector<double>& values, bool rises) {
+    ::testing::internal::CaptureStderr();
+    best(values, rises, {{"trainer.save.every", "4"}});
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(told({0.1, 0.3, 0.2, 0.2}, false),
+              ::testing::HasSubstr("step 2 was the best, by eval_score 0.1, and was not saved; of those that were: "
+                                   "step 8, 0.2"));
+  EXPECT_THAT(told({0.1, 0.3, 0.2, 0.2}, true), ::testing::Not(::testing::HasSubstr("was not saved")));
+}
+
 // The checkpoint that the signal left did not know what it is worth.
 TEST_F(Best, AnEvaluationThatASignalCutShortCounts) {
   test::register_test_callbacks();

@@ -151,9 +151,50 @@ TEST_F(DftRuns, TenStepsEqualTrl) {
   }
 }
 
+// EAFT as Axolotl has it (its loss in TRL's trainer, tools/golden/golden_kto.py).
+TEST_F(DftRuns, TenStepsOfEaftEqualAxolotls) {
+  const nlohmann::json golden = test::read_json(test::golden("train/kto/eaft.json"));
+  for (const auto& [name, expected] : golden["runs"].items()) {
+    SCOPED_TRACE(name);
+    objective_ = "type: causal_lm, loss_type: eaft";
+    std::string objective;
+    for (const auto& [option, value] : expected["options"].items())
+      objective += (objective.empty() ? "" : ", ") + option + ": " + value.dump();
+    const auto made = learnt(name, {}, objective);
+    for (const char* metric : {"loss", "grad_norm"}) {
+      const std::vector<double> got = values(made, metric);
+      ASSERT_EQ(got.size(), expected[metric].size());
+      for (std::size_t i = 0; i < got.size(); ++i)
+        EXPECT_NEAR(got[i] / expected[metric][i].get<double>(), 1, 1e-3) << metric << ", step " << i + 1;
+    }
+  }
+}
+
+// Where its power is 0 nothing is weighed; micro-batches of any size learn the same.
+TEST_F(DftRuns, EaftIsWeighedTokenByToken) {
+  objective_ = "type: causal_lm";
+  const test::Overrides wide{{"trainer.precision", "fp64"}};
+  const auto plain = values(learnt("plain", wide), "loss");
+  const auto none = values(learnt("none", wide, "loss_type: eaft, eaft_alpha: 0"), "loss");
+  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(plain[i], none[i], 1e-12);
+  const auto split = [&](const char* name, const char* rows, const char* times) {
+    return values(learnt(name, {{"trainer.precision", "fp64"}, {"trainer.batch_size", rows},
+                                {"trainer.accumulate", times}, {"trainer.checkpoint_blocks", name == std::string("b") ?
+                                "true" : "false"}},
+                         "loss_type: eaft, eaft_k: 5"),
+                  "loss");
+  };
+  const auto a = split("a", "4", "1"), b = split("b", "1", "4");
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-10);
+}
+
 TEST_F(DftRuns, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_HONE_ERROR(learnt("a", {}, "z_loss: 0.1"), config, "not with label_smoothing or z_loss");
   EXPECT_HONE_ERROR(learnt("a", {}, "metrics: [perplexity]"), config, "perplexity: not of loss_type dft");
+  EXPECT_HONE_ERROR(learnt("a", {}, "eaft_k: 5"), config, "eaft_k: only with loss_type eaft");
+  objective_ = "type: causal_lm, loss_type: eaft";
+  EXPECT_HONE_ERROR(learnt("a", {}, "label_smoothing: 0.1"), config, "eaft: not with label_smoothing or z_loss");
 }
 
 TEST_F(DftRuns, ADelayThatComesToNothingIsRefused) {

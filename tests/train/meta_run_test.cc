@@ -159,6 +159,35 @@ TEST_F(MetaRun, GoesThroughAllModels) {
   EXPECT_GT(seen, 100u);
 }
 
+// Nor one of an encoder's, whatever its attention and its head.
+TEST_F(MetaRun, GoesThroughEncoders) {
+  std::string labelled, squad;
+  for (int i = 0; i < 40; ++i) {
+    labelled += fmt::format(R"({{"text": "text {}", "label": "l{}"}})", i, i % 3) + "\n";
+    squad += fmt::format(R"({{"question": "Who? {0}", "context": "Ada {0} saw", "answers": {{"text": ["Ada"],
+        "answer_start": [0]}}}})", i) + "\n";
+  }
+  std::erase(squad, '\n');
+  for (std::size_t at = 0; (at = squad.find("}}{", at)) != std::string::npos;) squad.insert(at + 2, "\n");
+  folder_.write("labelled.jsonl", labelled), folder_.write("squad.jsonl", squad + "\n");
+  const std::string sizes = "hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, num_attention_heads: 2";
+  for (const std::string model :
+       {"type: electra, embedding_size: 16", "type: albert, embedding_size: 16", "type: mpnet", "type: modernbert",
+        "type: deberta-v2, relative_attention: true, pos_att_type: c2p|p2c, position_buckets: 8, "
+        "conv_kernel_size: 3"}) {
+    SCOPED_TRACE(model);
+    for (const auto& [objective, data] : {std::pair{"classification", "labelled.jsonl"},
+                                          {"question_answering", "squad.jsonl"}}) {
+      const training::MemoryPlan made = plan(recipe({{"model", "{" + model + ", " + sizes + "}"},
+                                                     {"objective", objective},
+                                                     {"data.max_length", "48"},
+                                                     {"data.train", (folder_ / data).string()}}));
+      EXPECT_EQ(made.unknown, "") << objective;
+      EXPECT_GT(made.kept, 0u) << objective;
+    }
+  }
+}
+
 TEST_F(MetaRun, NothingIsLeftOfIt) {
   const Recipe whole = training::completed_for_preview(recipe({}));
   const training::Inputs inputs = training::load_inputs(whole, "");

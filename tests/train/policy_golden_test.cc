@@ -2,6 +2,7 @@
 // that are given (tools/golden/golden_grpo.py).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -139,6 +140,12 @@ double mean_of(const nlohmann::json& values, const std::vector<std::size_t>& upd
   return sum / static_cast<double>(updates.size());
 }
 
+double extreme_of(const nlohmann::json& values, const std::vector<std::size_t>& updates, bool least) {
+  std::vector<double> all;
+  for (const std::size_t u : updates) all.push_back(values[u].get<double>());
+  return least ? *std::min_element(all.begin(), all.end()) : *std::max_element(all.begin(), all.end());
+}
+
 // Each line of a run, and what TRL logged.
 void PolicyGolden::expect_equal(const std::string& name, const nlohmann::json& expected) {
   SCOPED_TRACE(name);
@@ -157,7 +164,6 @@ void PolicyGolden::expect_equal(const std::string& name, const nlohmann::json& e
   const bool exact = name != "rloo_normalized";
   for (std::size_t step = 0; step < lines.size(); ++step) {
     for (const auto& [metric, values] : expected["history"].items()) {
-      if (metric == "clip_ratio/low_min" || metric == "clip_ratio/high_max") continue;
       if (metric == "frac_reward_zero_std" && other_std) continue;  // TRL looks at another deviation then
       const bool by_micro_batch = metric == "entropy" || metric == "kl" || metric.starts_with("clip_ratio");
       if (split && by_micro_batch) continue;  // of which TRL takes a mean that does not weigh them
@@ -165,7 +171,9 @@ void PolicyGolden::expect_equal(const std::string& name, const nlohmann::json& e
       const std::size_t first = updates[step].front(), last = updates[step].back();
       const bool once = metric.starts_with("completions") || metric.starts_with("reward") ||
                         metric.starts_with("frac") || (metric == "kl" && expected["trainer"] == "rloo");
+      const bool extreme = metric == "clip_ratio/low_min" || metric == "clip_ratio/high_max";
       const double wanted = metric == "grad_norm" ? values[last].get<double>()
+                            : extreme             ? extreme_of(values, updates[step], metric.ends_with("min"))
                             : once                ? values[first].get<double>()
                                                   : mean_of(values, updates[step]);
       const double tolerance = (exact ? 2e-5 : 1e-4) * std::max(1.0, 5 * std::abs(wanted));
@@ -188,6 +196,12 @@ TEST_F(PolicyGolden, TokensOfMostEntropyEqualTrl) {
   const nlohmann::json more = test::read_json(test::golden("train/grpo/more.json"));
   for (const auto& [name, expected] : more["runs"].items())
     if (name.starts_with("entropy")) expect_equal(name, expected);
+}
+
+// Entropy in the loss, by a coefficient that stays or moves. "loss" is all of it, "policy_loss" the part without.
+TEST_F(PolicyGolden, EntropyInTheLossEqualsTrl) {
+  const nlohmann::json entropy = test::read_json(test::golden("train/grpo/entropy.json"));
+  for (const auto& [name, expected] : entropy["runs"].items()) expect_equal(name, expected);
 }
 
 TEST_F(PolicyGolden, AnswersOfWhichOthersHaveSaidSomeEqualTrl) {

@@ -43,7 +43,8 @@ class PolicyRuns : public test::Together {
 TEST_F(PolicyRuns, GoOnToTheSameBits) {
   test::register_test_callbacks();
   for (const std::string objective : {"num_iterations: 2, num_minibatches: 2, beta: 0.05", "scale_rewards: none",
-                                      "beta: 0.2, reference_sync_steps: 2, top_entropy_quantile: 0.3"}) {
+                                      "beta: 0.2, reference_sync_steps: 2, top_entropy_quantile: 0.3",
+                                      "use_adaptive_entropy: true, entropy_target: 4.7, entropy_coef_delta: 0.3"}) {
     SCOPED_TRACE(objective);
     const auto at = [&](const char* name, const std::string& callbacks) {
       const std::filesystem::path folder = in(name + std::to_string(objective.size()));
@@ -63,7 +64,8 @@ TEST_F(PolicyRuns, GoOnToTheSameBits) {
 
 TEST_F(PolicyRuns, TwoRanksGiveTheAnswersOfOne) {
   for (const std::string objective :
-       {"num_iterations: 2, scale_rewards: batch", "top_entropy_quantile: 0.3, beta: 0.1, reference_sync_steps: 3"}) {
+       {"num_iterations: 2, scale_rewards: batch", "top_entropy_quantile: 0.3, beta: 0.1, reference_sync_steps: 3",
+        "use_adaptive_entropy: true, entropy_target: 4.7, entropy_coef_delta: 0.3"}) {
     SCOPED_TRACE(objective);
     const test::Overrides options = asked({{"trainer.precision", "fp64"}}, objective);
     const std::string one = "one" + objective.substr(0, 3), two = "two" + objective.substr(0, 3);

@@ -44,9 +44,11 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"adapter.targets", "fixed"},
                        {"adapter.exclude", "fixed"},
                        {"adapter.modules_to_save", "fixed"},
+                       {"adapter.trainable_token_indices", "fixed"},
                        {"adapter.rank_pattern", "fixed"},
                        {"adapter.alpha_pattern", "fixed"},
                        {"adapter.loraplus_lr_ratio", "record"},
+                       {"adapter.loraplus_lr_embedding", "record"},
                        {"adapter.type", "fixed"},
                        {"adapter.path", "refuse"},
                        {"tokenizer", "refuse"},
@@ -92,6 +94,10 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"trainer.loss_scale.start", "record"},
                        {"trainer.loss_scale.grow_every", "record"},
                        {"trainer.fp8", "refuse"},
+                       {"trainer.qat.weight_dtype", "refuse"},
+                       {"trainer.qat.activation_dtype", "refuse"},
+                       {"trainer.qat.group_size", "refuse"},
+                       {"trainer.qat.fake_quant_after_n_steps", "refuse"},
                        {"trainer.device", "record"},
                        {"trainer.matmul_precision", "refuse"},
                        {"trainer.deterministic", "record"},
@@ -160,6 +166,8 @@ TEST(Recipe, TheOptionsOfChoicesAreClassedForResume) {
   };
   const std::map<std::string, std::set<std::string>> refused{
       {"adamw_schedule_free", {"betas"}},
+      {"apollo", {"adamw_for", "rank"}},
+      {"galore_adamw", {"adamw_for", "rank"}},
       {"groups", {"groups", "groups[].name", "groups[].match", "groups[].optimizer"}},
       {"muon", {"adamw_for"}}};
   for (const auto& entry : registries().optimizers.entries()) {
@@ -183,9 +191,14 @@ TEST(Recipe, TheOptionsOfChoicesAreClassedForResume) {
   for (const auto& entry : registries().objectives.entries()) {
     recipe.objective = {entry.name, entry.options()};
     // No number of the training changes by these.
+    const std::set<std::string> of_pairs{"environment.timeout", "judge.timeout"};
     const std::map<std::string, std::set<std::string>> may_change{{"causal_lm", {"metrics"}},
                                                                   {"grpo", {"environment.timeout"}},
-                                                                  {"rloo", {"environment.timeout"}}};
+                                                                  {"rloo", {"environment.timeout"}},
+                                                                  {"ppo", {"environment.timeout"}},
+                                                                  {"online_dpo", of_pairs},
+                                                                  {"xpo", of_pairs},
+                                                                  {"nash_md", of_pairs}};
     const auto own = may_change.find(entry.name);
     expect_all("objective", *recipe.objective.options, "refuse",
                own == may_change.end() ? std::set<std::string>{} : own->second);

@@ -65,6 +65,22 @@ TEST_F(Together, AnAdapterIsSharedOut) {
   for (const auto& [name, value] : one) EXPECT_LT((value - two.at(name)).abs().max().item<double>(), 1e-10) << name;
 }
 
+// Those of a table that the head uses, too.
+TEST_F(Together, RowsOfTokensAreSharedOut) {
+  run(1, "tied", {{"model.tie_word_embeddings", "true"}});
+  test::Overrides rows{{"model", in("tied").string()},
+                       {"adapter", "{type: lora, rank: 4, trainable_token_indices: [101, 257]}"}};
+  run(1, "one", rows);
+  rows.emplace_back("parallel.fsdp", "-1");
+  run(2, "two", rows);
+  expect_close(in("one"), in("two"), 1e-11);
+  const auto file = std::filesystem::path(test::step_folder(8)) / "adapter_model.safetensors";
+  const auto one = test::read_tensors(in("one") / file), two = test::read_tensors(in("two") / file);
+  EXPECT_TRUE(one.contains("base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta"));
+  ASSERT_EQ(one.size(), two.size());
+  for (const auto& [name, value] : one) EXPECT_LT((value - two.at(name)).abs().max().item<double>(), 1e-10) << name;
+}
+
 // A reference that is not mapped from its file is shared out as well; evaluation has a batch too few for all ranks.
 TEST_F(Together, AReferenceIsSharedOut) {
   const std::string base = test::golden("train/dpo").string();

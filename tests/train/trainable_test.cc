@@ -188,7 +188,8 @@ TEST_F(TrainedByStep, AnAverageWithoutAScheduleBeginsWithTheFirstUpdate) {
 
 TEST_F(TrainedByStep, AResumedRunIsTheUninterruptedOne) {
   for (const char* precision : {"fp32", "bf16"})
-    for (const char* optimizer : {"adamw", "muon", "adafactor", "lion", "prodigy", "adamw_schedule_free"}) {
+    for (const char* optimizer :
+         {"adamw", "muon", "galore_adamw", "apollo", "adafactor", "lion", "prodigy", "adamw_schedule_free"}) {
       const std::string name = std::string(precision) + optimizer;
       const test::Overrides overrides{{"model.trainable", kTurns},
                                       {"trainer.precision", precision},

@@ -5,6 +5,7 @@ import argparse
 import importlib.util
 
 import torch
+from torch.optim.lr_scheduler import OneCycleLR
 from transformers import get_scheduler
 from transformers.optimization import get_wsd_schedule
 
@@ -15,14 +16,15 @@ PEAK, STEPS = 1e-3, 40
 
 
 def table(make):
-    """The learning rates from the scheduler's first step on, up to three beyond the end."""
+    """The learning rates from the scheduler's first step on, up to three beyond the end, if it has such."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=PEAK)
     scheduler, rates = make(optimizer), []
     first = scheduler.last_epoch  # 1 of restarts: a scheduler that is wrapped there has made its first step before
-    for _ in range(first, STEPS + 3):
+    for _ in range(first, STEPS + (0 if isinstance(scheduler, OneCycleLR) else 3)):
         rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
-        scheduler.step()
+        if scheduler.last_epoch < STEPS - 1 or not isinstance(scheduler, OneCycleLR):
+            scheduler.step()
     return {"first": first, "rates": rates}
 
 
@@ -58,6 +60,15 @@ def cases(axolotl):
             get_wsd_schedule(
                 o, num_warmup_steps=6, num_decay_steps=12, num_training_steps=STEPS, warmup_type=shape, min_lr_ratio=0.1
             )
+        )
+    for warmup, floor in [(0, 0), (5, 0), (4, 0.1)]:
+        yield f"{{type: rex, warmup_steps: {warmup}, final_ratio: {floor}}}", lambda o: (
+            axolotl.RexLR(o, PEAK, floor * PEAK, total_steps=STEPS, num_warmup_steps=warmup)
+        )
+    for share, start, end in [(0.3, 25, 1e4), (0.1, 10, 100), (0.5, 4, 2)]:
+        own = f"warmup_ratio: {share}, start_ratio: {1 / start}, final_ratio: {1 / start / end}"
+        yield f"{{type: one_cycle, {own}}}", lambda o: OneCycleLR(
+            o, PEAK, total_steps=STEPS, pct_start=share, div_factor=start, final_div_factor=end, cycle_momentum=False
         )
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # Groups of answers as TRL's GRPOTrainer and RLOOTrainer learn from them: golden_grpo.py ->
-# tests/golden/train/grpo/{runs.json, more.json, turns.json}, with --more or --turns one of the last two alone.
+# tests/golden/train/grpo/{runs.json, more.json, turns.json, entropy.json}, with --more, --turns or --entropy one of
+# these alone.
 # The model is that of golden_dpo.py, which is run first. Nothing is sampled: prompts, answers and rewards are made
 # here, a rollout takes the next four prompts, and answers keep their order.
 # `updates` tells of each micro-batch of each update the rollout, its first answer of sixteen and what follows its last.
@@ -103,6 +104,20 @@ TURNS = {
     "temperature": {"temperature": 0.7, "epsilon": 0.1, "num_iterations": 3},
     "minibatches": {"steps_per_generation": 2, "epsilon": 0.05} | HALVES,
     "accumulated": {"gradient_accumulation_steps": 2} | HALVES,
+}  # fmt: skip
+
+# Entropy in the loss; where the coefficient moves, the target lies between what updates have.
+SETS = {"use_adaptive_entropy": True, "entropy_coef": 0.1, "entropy_coef_delta": 0.15, "entropy_target": 4.885}
+ENTROPY = {
+    "bonus": {"entropy_coef": 0.5},
+    "bonus_grpo": {"entropy_coef": 0.2, "loss_type": "grpo", "beta": 0.1} | TWICE,
+    "bonus_dr_grpo": {"entropy_coef": -0.1, "loss_type": "dr_grpo"},
+    "bonus_temperature": {"entropy_coef": 0.3, "temperature": 0.7},
+    "bonus_quantile": {"entropy_coef": 0.5, "top_entropy_quantile": 0.4},
+    "bonus_truncated": {"entropy_coef": 0.5, "mask_truncated_completions": True},
+    "adaptive": SETS,
+    "adaptive_twice": SETS | {"entropy_coef_min": 0.05, "entropy_coef_max": 0.3} | TWICE,
+    "adaptive_quantile": SETS | {"entropy_target": 5.1, "top_entropy_quantile": 0.5},
 }  # fmt: skip
 
 
@@ -251,11 +266,17 @@ def turns():
     (FOLDER / "turns.json").write_text(layout(about | {"runs": runs}) + "\n")
 
 
+def entropy():
+    about = {"maker": MAKER, **common.versions(), "trl": trl.__version__}
+    runs = {name: run(Grpo, GRPOConfig, options) for name, options in ENTROPY.items()}
+    (FOLDER / "entropy.json").write_text(layout(about | {"runs": runs}) + "\n")
+
+
 def main():
-    if "--more" in sys.argv or "--turns" in sys.argv:
-        grpo_trainer.shuffle_sequence_dict = rloo_trainer.shuffle_sequence_dict = lambda made: made
-        return more() if "--more" in sys.argv else turns()
     grpo_trainer.shuffle_sequence_dict = rloo_trainer.shuffle_sequence_dict = lambda made: made
+    for option, make in (("--more", more), ("--turns", turns), ("--entropy", entropy)):
+        if option in sys.argv:
+            return make()
     runs = {name: run(Grpo, GRPOConfig, options) for name, options in GRPO.items()}
     runs |= {name: run(Rloo, RLOOConfig, options) for name, options in RLOO.items()}
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -263,6 +284,7 @@ def main():
     (FOLDER / "runs.json").write_text(layout(about | DATA | {"runs": runs}) + "\n")
     more()
     turns()
+    entropy()
 
 
 if __name__ == "__main__":

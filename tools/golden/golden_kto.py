@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # Answers that are judged one by one as TRL's KTOTrainer learns them, and what SFTTrainer makes of loss_type dft:
-# golden_kto.py -> tests/golden/train/kto/{answers.jsonl, kto.json, moving.json, dft.json}; with --moving that one
-# alone. Model and texts are those of
-# golden_dpo.py, which is run first; of each pair one side is taken, more of the desirable ones.
+# golden_kto.py -> tests/golden/train/kto/{answers.jsonl, kto.json, moving.json, dft.json, eaft.json}; with --moving or
+# --eaft one of these alone. Model and texts are those of golden_dpo.py, which is run first; of each pair one side is
+# taken, more of the desirable ones. EAFT's loss is Axolotl's formula.
 import json
 import sys
 import tempfile
@@ -85,17 +85,42 @@ class Sft(SFTTrainer):
         return torch.utils.data.SequentialSampler(self.train_dataset)
 
 
-def dft(answers):
+def dft(answers, told={"loss_type": "dft"}, **more):
     rows = []
     for row in map(as_ids, answers):
         prompt, completion = row["prompt_ids"], row["completion_ids"]
         rows.append({"input_ids": prompt + completion, "labels": [-100] * len(prompt) + completion})
     with tempfile.TemporaryDirectory() as out:
-        options = {"loss_type": "dft", "dataset_kwargs": {"skip_prepare_dataset": True}}
+        options = told | {"dataset_kwargs": {"skip_prepare_dataset": True}}
         return history(Sft(
             model=common.load_model(MODEL), processing_class=any_tokenizer(), train_dataset=Dataset.from_list(rows),
-            args=arguments(SFTConfig, out, options),
+            args=arguments(SFTConfig, out, options), **more,
         ))  # fmt: skip
+
+
+def eaft_loss(alpha, k):
+    """Axolotl's: each token's loss times the entropy of its k likeliest tokens, to the power of alpha."""
+
+    def loss(outputs, labels, num_items_in_batch=None):
+        logits, targets = outputs.logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten()
+        logits, targets = logits[targets != -100], targets[targets != -100]
+        p = logits.detach().topk(min(k, logits.shape[1])).values.softmax(-1)
+        weight = -(p * (p + 1e-10).log()).sum(-1)
+        each = torch.nn.functional.cross_entropy(logits, targets, reduction="none") * weight**alpha
+        return each.sum() / num_items_in_batch
+
+    return loss
+
+
+def eaft():
+    answers = [json.loads(line) for line in (FOLDER / "answers.jsonl").read_text().splitlines()]
+    settings = {"usual": {}, "few": {"eaft_alpha": 0.5, "eaft_k": 3}, "all": {"eaft_alpha": 2, "eaft_k": 1000}}
+    made = {}
+    for name, own in settings.items():
+        loss = eaft_loss(own.get("eaft_alpha", 1), own.get("eaft_k", 20))
+        run = dft(answers, {"loss_type": "nll"}, compute_loss_func=loss)
+        made[name] = {"options": own, "loss": run["loss"], "grad_norm": run["grad_norm"]}
+    common.write_json(FOLDER / "eaft.json", {"runs": made}, MAKER)
 
 
 def moving():
@@ -112,11 +137,14 @@ def moving():
 def main():
     if "--moving" in sys.argv:
         return moving()
+    if "--eaft" in sys.argv:
+        return eaft()
     FOLDER.mkdir(parents=True, exist_ok=True)
     answers = make_answers()
     runs = {name: kto(answers, **options) for name, options in KTO.items()}
     common.write_json(FOLDER / "kto.json", {"settings": KTO, "runs": runs}, MAKER)
     moving()
+    eaft()
     made = dft(answers)
     common.write_json(FOLDER / "dft.json", {"loss": made["loss"], "grad_norm": made["grad_norm"]}, MAKER)
 

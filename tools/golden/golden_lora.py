@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import peft
 import torch
+from peft.optimizers import create_loraplus_optimizer
 from safetensors.torch import load_file
 
 import golden_common as common
@@ -27,6 +28,7 @@ class Case:
     seed: int = 1
     keep_start: bool = False
     ratio: float = 1.0  # LoRA+
+    tables: float | None = None  # its learning rate of tables
 
 
 CASES = [
@@ -45,11 +47,19 @@ CASES = [
     Case("pissa", "models/llama", {"target_modules": ["q_proj", "up_proj"], "init_lora_weights": "pissa"},
          keep_start=True),
     Case("plus", "models/llama", {"target_modules": ["q_proj", "up_proj"]}, ratio=8.0),
+    Case("plus-tables", "models/llama", {"target_modules": ["embed_tokens", "q_proj"]}, ratio=8.0, tables=5e-3),
     Case("experts", "experts/qwen3-moe", {
         "target_modules": ["q_proj"], "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"],
     }),
     Case("one-expert-weight", "experts/qwen3-moe", {
         "target_modules": [], "target_parameters": ["mlp.experts.down_proj"],
+    }),
+    Case("tokens", "models/llama", {"target_modules": ["q_proj"], "trainable_token_indices": [7, 3, 12]}),
+    Case("tokens-tied", "models/llama-tied", {
+        "target_modules": ["q_proj"], "trainable_token_indices": [7, 3, 12], "ensure_weight_tying": True,
+    }),
+    Case("tokens-tied-scaled", "decoders/gemma2", {
+        "target_modules": ["q_proj"], "trainable_token_indices": {"embed_tokens": [9, 4]}, "ensure_weight_tying": True,
     }),
 ]  # fmt: skip
 
@@ -73,7 +83,7 @@ def own_name(name):
     return name.replace(".default", "").replace(".modules_to_save", "")
 
 
-def steps(model, batch, ratio):
+def steps(model, batch, ratio, tables):
     trained = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
 
     class Trained:  # what ten_steps() asks of a model
@@ -88,12 +98,10 @@ def steps(model, batch, ratio):
 
     if ratio == 1:
         return ten_steps(Trained(), batch)
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": [w for n, w in trained if "lora_B" not in n], "lr": SETTINGS["learning_rate"]},
-            {"params": [w for n, w in trained if "lora_B" in n], "lr": SETTINGS["learning_rate"] * ratio},
-        ],
-        betas=tuple(SETTINGS["betas"]), eps=SETTINGS["eps"], weight_decay=SETTINGS["weight_decay"], foreach=False,
+    optimizer = create_loraplus_optimizer(
+        model, torch.optim.AdamW, lr=SETTINGS["learning_rate"], loraplus_lr_ratio=ratio,
+        loraplus_weight_decay=SETTINGS["weight_decay"], loraplus_lr_embedding=tables, betas=tuple(SETTINGS["betas"]),
+        eps=SETTINGS["eps"], foreach=False,
     )  # fmt: skip
     losses = []
     for _ in range(10):
@@ -128,7 +136,7 @@ def make(case):
         if weight.requires_grad and weight.grad is not None:
             tensors["grad." + own_name(name)] = weight.grad.clone()
     model.zero_grad()
-    losses, _, _ = steps(adapted(case), {**batch, "use_cache": False}, case.ratio)
+    losses, _, _ = steps(adapted(case), {**batch, "use_cache": False}, case.ratio, case.tables)
     tensors["ten_losses"] = losses
     merged = adapted(case).merge_and_unload()
     with torch.no_grad():

@@ -16,7 +16,7 @@ import golden_common as common
 FOLDER = common.ROOT / "train" / "reward"
 MAKER = "tools/golden/golden_reward.py"
 STEPS = 10
-LOGGED = ("loss", "grad_norm", "learning_rate", "accuracy", "margin", "mean_reward")
+LOGGED = ("loss", "grad_norm", "learning_rate", "accuracy", "margin", "mean_reward", "min_reward", "max_reward")
 RUNS = {"plain": {}, "centred": {"center_rewards_coefficient": 0.05}}  # hone's options
 
 

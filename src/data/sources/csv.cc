@@ -65,7 +65,8 @@ class Csv : public Source {
     if (cells.size() != names_.size())
       throw Error(ErrorKind::data,
                   fmt::format("{}: got {} fields, expected {}", rows_.where(), cells.size(), names_.size()));
-    if (!fields_.templates().empty() || fields_.records() == RecordKind::embedding) {
+    if (!fields_.templates().empty() || fields_.records() == RecordKind::embedding ||
+        fields_.records() == RecordKind::seq2seq) {
       read_as_object(cells, record);
       return true;
     }

@@ -32,6 +32,7 @@ class Parquet final : public Source {
     for (const std::string& made : fields_.templates().made_fields()) with_made.push_back(made);
     const data::Form form = fields_.form_of(with_made, {path_, 1});
     texts_ = columns_of(form, all);
+    pictures_ = form.images.substr(0, data::has(all, form.images) ? form.images.npos : form.images.find('.'));
     std::erase_if(texts_, [&](const std::string& name) { return !data::has(all, name); });  // those that are made
     for (const std::string& name : all)
       if (fields_.templates().reads(name) && !data::has(texts_, name)) texts_.push_back(name);
@@ -47,7 +48,7 @@ class Parquet final : public Source {
     nlohmann::ordered_json row;
     if (!rows_->next(row)) return false;
     for (const std::string& name : texts_)
-      if (!is_text(row[name]))
+      if (name != pictures_ && !is_text(row[name]))
         throw Error(ErrorKind::data, fmt::format("{}:{}: field {}: invalid UTF-8", path_, rows_->row(),
                                                  hone::quoted(name)));
     fields_.read(std::move(row), {path_, rows_->row()}, record);
@@ -85,6 +86,7 @@ class Parquet final : public Source {
   std::string path_;
   data::FieldMap fields_;
   std::vector<std::string> texts_;  // columns that make the record
+  std::string pictures_;            // the one of pictures, whose bytes are no text
   std::vector<std::string> unread_;
   std::optional<io::ParquetReader> rows_;
 };

@@ -50,6 +50,8 @@ class Text final : public Source {
            : records == RecordKind::embedding ? "pairs of texts"
            : records == RecordKind::tagged    ? "labels of words"
            : records == RecordKind::steps     ? "labels of steps"
+           : records == RecordKind::question  ? "questions"
+           : records == RecordKind::seq2seq   ? "sources and targets"
                                            : "preferences";
   }
   static const char* needs(RecordKind records) {
@@ -60,6 +62,8 @@ class Text final : public Source {
            : records == RecordKind::embedding ? "query and positive"
            : records == RecordKind::tagged    ? "tokens and tags"
            : records == RecordKind::steps     ? "prompt, completions and labels"
+           : records == RecordKind::question  ? "question, context and answers"
+           : records == RecordKind::seq2seq   ? "prompt and completion"
                                            : "prompt, chosen and rejected";
   }
   void check(const std::string& text) const {

@@ -110,6 +110,15 @@ void into(at::Tensor& out, const std::vector<Factors>& factors, bool add) {
   if (narrow_out) out.copy_(sum);
 }
 
+void with_bias_into(at::Tensor& out, const std::vector<Factors>& factors, const at::Tensor& bias) {
+  if (factors.size() == 1) {
+    at::addmm_out(out, bias, factors[0].a_MK, factors[0].b_KN);
+  } else {
+    into(out, factors, false);
+    out.add_(bias);
+  }
+}
+
 void with_packed(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, at::Tensor& /*packed*/) {
   into(out, {{a, b}}, false);
 }
@@ -278,8 +287,9 @@ Float8By float8_by(const at::Tensor& like) {
 }  // namespace
 
 Backend::Products products() {
-  return {into,           with_packed,     skinny,    skinny_gated, by_groups,        over_rows,
-          cast_to_float8, float8_products, float8_by, norm_skinny,  norm_skinny_gated, /*joins_neighbours=*/true};
+  return {into,         with_packed,       skinny,         skinny_gated,    by_groups, over_rows,
+          cast_to_float8, float8_products, float8_by,      norm_skinny,     norm_skinny_gated,
+          with_bias_into, /*joins_neighbours=*/true};
 }
 
 }  // namespace hone::ops::cuda_table

@@ -9,6 +9,7 @@
 
 #include "ops/dropout_words.h"
 #include "ops/reference/table.h"
+#include "ops/visible.h"
 
 namespace hone::ops::reference_table {
 namespace {

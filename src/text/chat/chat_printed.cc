@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <optional>
@@ -33,6 +34,12 @@ const Value* text_field(const Value& dict, std::string_view name) {
 }
 
 std::string_view bare(std::string_view text) { return jinja::strip(text, std::nullopt); }
+
+// Of parts as text_part and picture_part make them.
+bool has_pictures(const Value& parts) {
+  return std::any_of(parts.items().begin(), parts.items().end(),
+                     [](const Value& part) { return !text_field(part, "text"); });
+}
 
 // All that stands in the text of a source.
 std::string written_of(const Rendered& rendered, Source source) {
@@ -204,6 +211,17 @@ class Printed {
   const std::string& where_;
 };
 
+// A part that stands for a picture which is there.
+bool is_picture(const Value& part) {
+  return part.is(Kind::dict) && part.dict().find(kPlacedPicture) != nullptr;
+}
+
+Value picture_part() {
+  auto dict = std::make_shared<Dict>();
+  dict->set("type", Value::string("image"));
+  return Value::dict(std::move(dict));
+}
+
 // A part as templates know it: {"type": "text", "text": ...}.
 Value text_part(const Value& part, const std::string& place) {
   const auto made = [](const Value& text) {
@@ -234,7 +252,8 @@ Value joined(const Value& parts) {
 bool takes_parts(const Rendered& rendered, std::size_t message, const Value& parts) {
   const std::string written = written_of(rendered, Chat::source_of(message));
   for (const Value& part : parts.items()) {
-    if (written.find(bare(text_field(part, "text")->bytes())) == std::string::npos) return false;
+    const Value* text = text_field(part, "text");
+    if (text && written.find(bare(text->bytes())) == std::string::npos) return false;
     for (const std::string& data : {jinja::to_repr(part), jinja::to_json(part, {})})
       if (written.find(data) != std::string::npos) return false;
   }
@@ -253,16 +272,20 @@ std::vector<std::size_t> made_parts(Chat& chat, const std::string& where) {
     if (!content || !content->is(Kind::list)) continue;
     Values parts;
     for (const Value& part : content->items())
-      parts.push_back(text_part(part, fmt::format("{}: messages[{}].content[{}]", where, i, parts.size())));
+      parts.push_back(is_picture(part) ? picture_part()
+                                       : text_part(part, fmt::format("{}: messages[{}].content[{}]", where, i,
+                                                                     parts.size())));
     chat.messages[i] = with_field(chat.messages[i], "content", Value::list(std::move(parts)));
     lists.push_back(i);
   }
   return lists;
 }
 
+// But where there are pictures among them.
 Chat with_parts_joined(Chat chat, const std::vector<std::size_t>& messages) {
   for (const std::size_t i : messages)
-    chat.messages[i] = with_field(chat.messages[i], "content", joined(content_of(chat, i)));
+    if (!has_pictures(content_of(chat, i)))
+      chat.messages[i] = with_field(chat.messages[i], "content", joined(content_of(chat, i)));
   return chat;
 }
 
@@ -289,8 +312,16 @@ Chat chat_for(const ChatTemplate& chat_template, const Conversation& conversatio
   if (lists.empty()) return chat;
   const std::optional<Rendered> rendered = render(chat);
   std::vector<std::size_t> unread;
-  for (const std::size_t i : lists)
-    if (!rendered || !takes_parts(*rendered, i, content_of(chat, i))) unread.push_back(i);
+  for (const std::size_t i : lists) {
+    if (rendered && takes_parts(*rendered, i, content_of(chat, i))) continue;
+    unread.push_back(i);
+    if (rendered && has_pictures(content_of(chat, i)))
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: messages[{}].content: the chat template does not write its parts, of which some are "
+                              "pictures",
+                              where, i))
+          .hint(option_words("data.chat_template") + " is a template of a model that reads pictures");
+  }
   return with_parts_joined(std::move(chat), unread);
 }
 

@@ -3,15 +3,19 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "text/chat/chat_template.h"
 
 namespace hone::text {
 
+// A part {"type": "image"} with this, too, stands for a picture that is there; templates are given it without.
+inline constexpr std::string_view kPlacedPicture = "placed picture";
+
 // The conversation as this template takes it. Arguments of calls that are JSON of an object in a string are opened
 // (chat_arguments.h), but for templates that fail with the object and take the string. Contents that are lists of parts
 // are joined for templates that do not write each of their texts as it is; {"type": "text"} parts have their text as
-// `text` or `value`. Throws Error(data) for other parts.
+// `text` or `value`; those of pictures (kPlacedPicture) are never joined. Throws Error(data) for other parts.
 Chat chat_for(const ChatTemplate& chat_template, const Conversation& conversation, const std::string& where);
 
 // Throws Error(data) that names the first text which the template did not write (contents, tool calls, tools,

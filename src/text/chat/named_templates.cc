@@ -110,6 +110,12 @@ const std::vector<NamedTemplate>& named_templates() {
   return templates;
 }
 
+std::vector<std::string> template_names() {
+  std::vector<std::string> names;
+  for (const NamedTemplate& one : named_templates()) names.emplace_back(one.name);
+  return names;
+}
+
 const NamedTemplate* find_template(std::string_view name) {
   const auto& all = named_templates();
   const auto it = std::find_if(all.begin(), all.end(), [&](const NamedTemplate& one) { return one.name == name; });

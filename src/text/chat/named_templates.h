@@ -18,6 +18,7 @@ struct NamedTemplate {
 // that are no text.
 const std::vector<NamedTemplate>& named_templates();
 
+std::vector<std::string> template_names();
 const NamedTemplate* find_template(std::string_view name);  // nullptr: no such name
 
 }  // namespace hone::text

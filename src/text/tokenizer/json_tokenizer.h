@@ -37,6 +37,11 @@ class JsonTokenizer final : public Tokenizer {
 
   FittedEncoding encode_fitting(const TextPair& texts, std::size_t most, bool from_left) const override;
 
+  // Of two texts that are put together, the second one in windows of which each begins with the last `stride` tokens of
+  // the one before, so that none has more than `most` tokens in all: as truncation only_second with overflowing tokens.
+  // Throws Error(data) where the first one leaves no room, or not more than `stride`.
+  std::vector<FullEncoding> encode_windows(const TextPair& texts, std::size_t most, std::size_t stride) const;
+
   bool cleans_up = false;  // decode() takes blanks before punctuation out: tokenizer_config.json asks for it
 
   // All added tokens, those of the files beside tokenizer.json too, and behind them the new ones with the ids they get.

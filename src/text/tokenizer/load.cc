@@ -122,10 +122,15 @@ std::string without_token_types(const std::string& config) {
   return json.dump(2) + "\n";
 }
 
+// They belong to the model, and are carried along.
+constexpr std::initializer_list<const char*> kOfPictures = {"preprocessor_config.json", "processor_config.json",
+                                                            "video_preprocessor_config.json"};
+
 std::string fingerprint(const Files& files) {
   Hasher hasher;
   for (const auto& [name, content] : files)
-    hasher.update_field(name).update_field(name == "tokenizer_config.json" ? without_token_types(content) : content);
+    if (std::find(kOfPictures.begin(), kOfPictures.end(), name) == kOfPictures.end())
+      hasher.update_field(name).update_field(name == "tokenizer_config.json" ? without_token_types(content) : content);
   return hasher.digest128_hex();
 }
 
@@ -153,6 +158,17 @@ void read_more_templates(const fs::path& folder, Files& files) {
 
 constexpr std::initializer_list<const char*> kBeside = {"tokenizer_config.json", "special_tokens_map.json",
                                                         "added_tokens.json", kTemplateFile};
+constexpr const char* kOlderTemplateFile = "chat_template.json";  // {"chat_template": …}
+
+// As models of texts and pictures had it before there was a file of its own.
+void read_older_template(const fs::path& folder, Files& files) {
+  if (find(files, kTemplateFile) || !fs::exists(folder / kOlderTemplateFile)) return;
+  const Files read = read_beside(folder, {kOlderTemplateFile});
+  const Json json = parse(read, kOlderTemplateFile, folder.string());
+  const Json& source = member(json, "chat_template");
+  if (!source.is_string()) fail_at((folder / kOlderTemplateFile).string(), "expected a text under chat_template");
+  files.emplace_back(kTemplateFile, source.get<std::string>());
+}
 
 // The file that holds the tokens: tokenizer.json, else a SentencePiece or tiktoken file; nothing: there is none.
 std::optional<fs::path> find_tokens(const fs::path& folder) {
@@ -321,6 +337,8 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
   if (folder || file.filename() == "tokenizer.json") {
     for (auto& entry : text::read_beside(beside, text::kBeside)) text::put(files, std::move(entry));
     text::read_more_templates(beside, files);
+    text::read_older_template(beside, files);
+    for (auto& entry : text::read_beside(beside, text::kOfPictures)) text::put(files, std::move(entry));
     fallback = text::read_beside(beside, {"generation_config.json", "config.json"});
   }
   if (made_here) files = text::with_ends(std::move(files), fallback, beside.string());

@@ -1,0 +1,22 @@
+// The processors by their types, for open_processor().
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "hone/config.h"
+#include "images/processor.h"
+
+namespace hone::images {
+
+// Makes one of the keys that a file has, without those that say nothing of pictures. What is wrong is in `problems`,
+// and the processor is not to be used then.
+using MakeProcessor = std::unique_ptr<const Processor> (*)(const std::string& type, const config::Node& keys,
+                                                           Problems& problems);
+
+std::unique_ptr<const Processor> make_fixed(const std::string& type, const config::Node& keys, Problems& problems);
+std::unique_ptr<const Processor> make_qwen2_vl(const std::string& type, const config::Node& keys, Problems& problems);
+std::unique_ptr<const Processor> make_gemma3(const std::string& type, const config::Node& keys, Problems& problems);
+std::unique_ptr<const Processor> make_idefics3(const std::string& type, const config::Node& keys, Problems& problems);
+
+}  // namespace hone::images

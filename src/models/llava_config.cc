@@ -1,0 +1,93 @@
+// What config.json of a LLaVA may say.
+#include "models/llava_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "hone/config_read.h"
+#include "models/quick_gelu.h"
+#include "models/sections.h"
+
+namespace hone::models {
+namespace {
+
+using config::Node;
+
+constexpr std::int64_t kImageToken = 32000;
+constexpr std::array<std::string_view, 4> kTexts{"llama", "mistral", "qwen2", "qwen3"};
+
+ClipConfig published_tower() {
+  ClipConfig made;
+  made.hidden_size = 1024, made.intermediate_size = 4096, made.num_hidden_layers = 24, made.num_attention_heads = 16;
+  made.image_size = 336, made.patch_size = 14, made.projection_dim = 768, made.vocab_size = 32000;
+  return made;
+}
+
+}  // namespace
+
+LlavaShape resolve(const LlavaConfig& c, Problems& problems) {
+  LlavaShape s;
+  const std::size_t before = problems.size();
+  s.tower = c.vision_config.node.is_null() ? published_tower() : ClipConfig();
+  read_section(c.vision_config, "vision_config", s.tower, problems);
+  read_section(c.text_config, "text_config", s.text_config, problems);
+  if (problems.size() != before) return s;
+  if (c.tie_word_embeddings.value_or(false)) s.text_config.tie_word_embeddings = true;
+  const std::string& type = s.text_config.model_type;
+  problems.require(std::find(kTexts.begin(), kTexts.end(), type) != kTexts.end(), "text_config.model_type",
+                   fmt::format("got \"{}\", expected llama, mistral, qwen2 or qwen3", type));
+  {
+    const Problems::Scope scope(problems, "text_config.");
+    s.texts = resolve(s.text_config, problems);
+  }
+  s.texts.body = "model.language_model";
+  Activated(c.projector_hidden_act, "projector_hidden_act", problems);
+  s.all_vectors = c.vision_feature_select_strategy == FeatureSelect::full;
+  const std::int64_t count = s.tower.num_hidden_layers;
+  problems.require(!c.vision_feature_layer.empty(), "vision_feature_layer", "expected a layer, or a list of some");
+  for (const std::int64_t layer : c.vision_feature_layer) {
+    const bool there = layer >= -count - 1 && layer <= count;
+    problems.require(there, "vision_feature_layer", fmt::format("got {}, expected {} to {}", layer, -count - 1, count));
+    s.layers.push_back(!there ? 0 : layer < 0 ? layer + count + 1 : layer);
+  }
+  const std::int64_t token = c.image_token_index.value_or(c.image_token_id.value_or(kImageToken));
+  problems.require(token < s.texts.vocab, "image_token_index",
+                   fmt::format("got {}, expected a token below vocab_size ({})", token, s.texts.vocab));
+  s.input = {.token = static_cast<std::int32_t>(token),
+             .patch_size = s.tower.patch_size,
+             .more = s.all_vectors ? 1 : 0,
+             .side = s.tower.side()};
+  return s;
+}
+
+void LlavaConfig::validate(Problems& problems) const { resolve(*this, problems); }
+
+Node to_hf_config(const LlavaConfig& c, const LlavaShape& s, const std::string& dtype) {
+  Node node = Node::map();
+  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
+  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
+  node.at_or_add("architectures") = Node::list({text("LlavaForConditionalGeneration")});
+  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
+  for (const auto& [key, id] : {std::pair{"bos_token_id", &c.bos_token_id},
+                                {"eos_token_id", &c.eos_token_id},
+                                {"pad_token_id", &c.pad_token_id}})
+    if (!id->node.is_null()) node.at_or_add(key) = id->node;
+  node.at_or_add("image_seq_length") = number(c.image_seq_length.value_or(s.input.side * s.input.side + s.input.more));
+  node.at_or_add("image_token_index") = number(s.input.token);
+  node.at_or_add("model_type") = text("llava");
+  node.at_or_add("multimodal_projector_bias") = config::Values<bool>::write(c.multimodal_projector_bias);
+  node.at_or_add("projector_hidden_act") = text(c.projector_hidden_act);
+  node.at_or_add("text_config") = without(to_hf_config(s.text_config, s.texts, dtype), {"architectures"});
+  node.at_or_add("tie_word_embeddings") = config::Values<bool>::write(s.texts.tied);
+  node.at_or_add("vision_config") = to_hf_config(s.tower, dtype);
+  const bool one = c.vision_feature_layer.size() == 1;
+  node.at_or_add("vision_feature_layer") =
+      one ? number(c.vision_feature_layer[0])
+          : config::Values<std::vector<std::int64_t>>::write(c.vision_feature_layer);
+  node.at_or_add("vision_feature_select_strategy") = text(s.all_vectors ? "full" : "default");
+  return node;
+}
+
+}  // namespace hone::models

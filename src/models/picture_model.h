@@ -1,0 +1,35 @@
+// A relative of Llama that reads pictures, too: what LLaVA and Qwen-VL share.
+#pragma once
+
+#include <string>
+
+#include "models/llama_stack.h"
+#include "models/pictures.h"
+
+namespace hone::models {
+
+// Error(config): there is a head for labels that is asked for.
+void refuse_labels(const HeadRequest& head, const std::string& model_type);
+
+template <class Stack>
+class PictureModelOf : public Stack {
+ public:
+  PictureModelOf(LlamaShape texts, const PictureInput& input) : Stack(std::move(texts)), input_(input) {}
+  const PictureInput* pictures() const final { return &input_; }
+  std::string base_prefix() const final { return "model."; }
+  bool is_no_weight(const std::string& tensor) const final { return tensor.ends_with("embeddings.position_ids"); }
+  Tensor embed(const Batch& batch, Pass& pass) const final {
+    const Tensor x_BTD = Stack::embed(batch, pass);
+    if (batch.pictures.spans.empty()) return x_BTD;
+    check_pictures(batch, input_);
+    return with_pictures(x_BTD, features_MD(batch, x_BTD, pass), batch);
+  }
+
+ protected:
+  // What the tower makes of the batch's pictures, of which there are some: a vector for each token of theirs.
+  virtual Tensor features_MD(const Batch& batch, const Tensor& like, Pass& pass) const = 0;
+  const PictureInput input_;
+};
+using PictureModel = PictureModelOf<LlamaStack>;
+
+}  // namespace hone::models

@@ -1,0 +1,78 @@
+// Qwen3-VL (Bai et al., 2025, arXiv:2511.21631): Qwen3 with a tower for pictures of any size, whose first layers read
+// what earlier blocks of the tower give of a picture, too (DeepStack: Meng et al., 2024, arXiv:2406.04334).
+//
+// Letters in tensor names: M tokens of pictures, N tokens, D hidden.
+// Children carry Hugging Face's names.
+#include <fmt/format.h>
+
+#include "hone/config_read.h"
+#include "hone/registry.h"
+#include "models/picture_model.h"
+#include "models/qwen_tower.h"
+#include "models/qwen_vl_config.h"
+#include "nn/plan.h"
+
+namespace hone::models {
+namespace {
+
+std::string left_for(std::int64_t layer) { return fmt::format("pictures.{}", layer); }
+
+// Qwen3's, and behind it what the tower has left for it.
+class DeepBlock final : public nn::ResidualBlock {
+ public:
+  DeepBlock(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer)
+      : s(shape), layer_(layer), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {}
+
+  void add_to(nn::Residual& x, Pass& pass) const override {
+    x += self_attn(input_layernorm(x), pass);
+    x += mlp(post_attention_layernorm(x), pass);
+    const auto& left = pass.plan().left();
+    if (const auto found = left.find(left_for(layer_)); found != left.end()) x += at_pictures(found->second, pass);
+  }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    self_attn.describe(layer, pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
+    layer.mlp = mlp.with_adapters(pass);
+    return layer;
+  }
+
+ private:
+  const LlamaShape& s;
+  const std::int64_t layer_;
+  LlamaAttention& self_attn;
+  nn::GatedMlp& mlp =
+      child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
+  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
+  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
+};
+
+class Qwen3Vl final : public PictureModelOf<DecodingLlama<DeepBlock>> {
+ public:
+  Qwen3Vl(const QwenVlConfig& config, const HeadRequest& head) : Qwen3Vl(config, qwen_vl_shape(config, head)) {}
+  config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
+
+ private:
+  Qwen3Vl(const QwenVlConfig& config, QwenVlShape shape)
+      : PictureModelOf(shape.texts, shape.input), config_(config), shape_(std::move(shape)) {}
+
+  Tensor features_MD(const Batch& batch, const Tensor& like, Pass& pass) const override {
+    rotate_in_three(batch, input_, *ropes_.of(0), shape_.axes(), like, pass);
+    const std::vector<Tensor> made = visual(batch.pictures, pass);
+    for (std::size_t i = 1; i < made.size(); ++i)
+      pass.plan().left()[left_for(static_cast<std::int64_t>(i) - 1)] = made[i].to(like.scalar_type());
+    return made[0];
+  }
+
+  const QwenVlConfig config_;
+  const QwenVlShape shape_;
+  QwenTower& visual = child<QwenTower>("model.visual", shape_.tower);
+};
+
+}  // namespace
+
+void register_qwen3_vl(Registries& hone) {
+  hone.models.add<Qwen3Vl, QwenVlConfig>("qwen3_vl", "Qwen3-VL: texts with pictures of any size.");
+}
+
+}  // namespace hone::models

@@ -1,0 +1,121 @@
+// What objectives share that learn from a model's own answers: drawing and judging them, what is logged of both.
+//
+// Letters: B batch, T time, N tokens (B * T), S answers.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "hone/config_read.h"
+#include "hone/objective.h"
+#include "hone/reward.h"
+#include "objectives/advantages.h"
+#include "objectives/environment.h"
+#include "objectives/rollouts.h"
+
+namespace hone::objectives {
+
+struct JudgingOptions : SamplingOptions {
+  using Base = SamplingOptions;
+  std::vector<config::Choice<Reward>> rewards;
+  std::vector<double> reward_weights;
+  EnvironmentOptions environment;
+  static constexpr auto fields() {
+    using C = JudgingOptions;
+    return std::tuple_cat(SamplingOptions::fields(),
+                          std::tuple{field("rewards", &C::rewards,
+                                           "What answers are worth, by one or several rewards, which are added up."),
+                                     field("reward_weights", &C::reward_weights, "Of each of rewards; default: 1."),
+                                     field("environment", &C::environment,
+                                           "Answers of several turns, and a program that they are spoken with.")});
+  }
+  void check(Problems& problems) const;  // but whether there are rewards
+};
+void require_rewards(const JudgingOptions& options, Problems& problems);
+
+// What losses are divided by.
+inline constexpr const char *kAnswers = "answers", *kAnswerTokens = "answer_tokens";
+// Columns of answers: whether one was finished, what it is worth; tokens' numbers of the reference and of the model as
+// it was when the answers were given.
+inline constexpr const char *kComplete = "complete", *kReward = "reward", *kReferenceTokens = "reference_log_probs",
+                            *kOldLogProbs = "old_log_probs";
+
+// Of what prepare() has put there; a pass that only counts memory has nothing.
+Tensor column_of(const Batch& batch, const char* name);
+Tensor maybe_tokens(const Batch& batch, const char* name);  // [N]; undefined: it is not there
+// Numbers of the answers of one micro-batch, as a column of its documents; `all` has those of all of them, in order.
+Tensor part_of(const std::vector<double>& all, std::size_t begin, const Batch& batch);
+
+// How answers are asked for, and what is compared with what.
+struct AnswerSettings {
+  std::string name;                           // of the objective
+  std::int64_t each = 1, each_eval = 1;       // answers to a prompt
+  std::optional<std::string> reference = {};  // folder; "": the model as the run began; nothing: no reference
+  std::map<std::string, Following> following = {};
+  double temperature = 1;                          // where it is learnt how likely answers were
+  std::optional<double> missing_eos_penalty = {};  // of answers that were cut off
+};
+
+class AnswerObjective : public Objective {
+ public:
+  AnswerObjective(AnswerSettings settings, JudgingOptions drawing);
+  Needs needs() const override;
+  void check(const Model& model) const override;
+  std::vector<std::string> evaluations() const override { return {}; }
+  std::map<std::string, Tensor> document_numbers(const Batch& batch, const Resources& resources) const override;
+  void measure_step(const Sums& amounts, std::map<std::string, Metric>& metrics) const override;
+
+ protected:
+  // A step's answers and what they are worth.
+  struct Judged {
+    Rollout rollout;
+    std::vector<std::vector<double>> rewards;           // [reward][answer]; NaN: it says nothing
+    std::vector<double> sums;                           // of each answer; none where there are no rewards
+    double batches = 0;                                 // micro-batches of the step, over all ranks
+    std::vector<double> divergence;                     // of each answer from the reference, where advantages need it
+    std::map<std::string, std::vector<double>> counts;  // of each answer, where there is an environment
+    bool evaluation = false;
+  };
+  // Of a step's prompts, or of a held-out batch's.
+  Judged judged(const Group& group, const StepContext& context) const;
+  Judged judged_for_evaluation(const Batch& batch, const StepContext& context) const;
+  // Tests have them from elsewhere.
+  virtual std::vector<GivenAnswer> answers_to(const std::vector<Asked>& asked, std::int64_t each,
+                                              const SeedOfAnswer& seed, const StepContext& context,
+                                              Environment& environment) const;
+  // What loss() has of each answer.
+  std::map<std::string, std::vector<double>> columns_of(const Judged& judged) const;
+  std::vector<std::string> measures_of_answers() const;
+  void add_answer_means(const Batch& batch, LossTerms& result) const;
+  void tell(const Judged& judged, const World& world);  // for measure_step(), which has no batch
+
+  // Of the tokens that are learnt, [N]; statistics_N4, entropy_N (with a graph): null, they are not wanted.
+  Tensor log_probs(const CausalLm& model, const Output& output, const Batch& batch, const Pass& pass,
+                   Tensor* statistics_N4, Tensor* entropy_N = nullptr) const;
+  // By a model that is asked for it, [B, T].
+  Tensor log_probs_by(const RoleModel& role, const Batch& batch, Tensor* entropy_BT = nullptr) const;
+  RoleModel reference(const Resources& resources) const;
+
+  const AnswerSettings settings_;
+  const JudgingOptions drawing_;
+  const std::vector<double> weights_;   // of the rewards
+  std::map<std::string, Metric> told_;  // of the step that is being made
+
+ private:
+  Judged judged(const Group& group, std::int64_t each, const SeedOfAnswer& seed, const StepContext& context) const;
+  bool has_environment() const { return !drawing_.environment.command.empty(); }
+  bool counts_outcomes() const;  // whether a reward goes by what the environment says
+  void judge(Judged& judged, const StepContext& context) const;
+  void add_turns(const Batch& batch, LossTerms& result) const;
+  std::string reward_name(std::size_t which) const;
+
+  std::vector<std::unique_ptr<Reward>> rewards_;
+  std::vector<std::string> reward_names_;
+  log::Limiter warnings_;
+};
+
+}  // namespace hone::objectives

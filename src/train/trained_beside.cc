@@ -1,0 +1,95 @@
+// Models that are trained with a run's model.
+#include "train/trained_beside.h"
+
+#include <fmt/format.h>
+
+#include "hone/hub.h"
+#include "hub/own_tokenizer.h"
+#include "nn/prefix_scores.h"
+#include "train/check_models.h"
+#include "train/give_head.h"
+#include "train/meta_twin.h"
+
+namespace hone::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+const HeadRequest& score_head() {
+  static const HeadRequest head{.labels = {"LABEL_0"}};
+  return head;
+}
+
+fs::path beside_source_of(const std::string& role, const std::string& folder, const BesideFrom& from) {
+  if (!from.checkpoint.empty()) return from.checkpoint / role;
+  if (folder.empty()) return from.source;
+  const ModelPlace place = find_model(folder);
+  if (!place.adapter.empty())
+    throw Error(ErrorKind::config,
+                fmt::format("objective.{}: {}: an adapter, and a model is trained in full", role, folder))
+        .hint("hone merge makes a model of it and the one below it");
+  return place.folder;
+}
+
+void check_trained_beside(const std::string& role, const fs::path& source, const Model& made, const BesideFrom& from,
+                          const Model& model) {
+  const std::string option = "objective." + role;
+  nn::require_prefix_scores(made, option);
+  check_lengths(made, option + ": ", from.needs, from.recipe);
+  if (made.vocab_size() < model.vocab_size())
+    throw Error(ErrorKind::config, fmt::format("{}: {} has a vocabulary of {}, and the model one of {}", option,
+                                               source.string(), made.vocab_size(), model.vocab_size()))
+        .hint("both are asked about the same token ids");
+  if (!from.needs.trained_beside.at(role).empty()) hub::check_same_tokens(from.tokenizer, source, option);
+}
+
+}  // namespace
+
+BesideSources add_beside(const BesideFrom& from, Model& model) {
+  const auto& wanted = from.needs.trained_beside;
+  if (from.in_memory && !wanted.empty())
+    throw Error(ErrorKind::config, fmt::format("objective {}: not with a model in memory, which has no {} beside it",
+                                               from.recipe.objective.type, wanted.begin()->first));
+  BesideSources sources;
+  for (const auto& [role, folder] : wanted)
+    during("looking for the " + role, [&, &its = role, &named = folder] {
+      const fs::path source = beside_source_of(its, named, from);
+      const bool is_new = from.checkpoint.empty(), as_model = is_new && named.empty();
+      const std::string own = as_model ? from.file : (source / "config.json").string();
+      const config::Node its_config = as_model ? from.config : config::read_file(own);
+      std::shared_ptr<Model> made = build_model(its_config, own, score_head());
+      if (is_new) check_trained_beside(its, source, *made, from, model);
+      model.set_beside(its, std::move(made));
+      sources[its] = {source, has_other_labels(*build_model(its_config, own), score_head())};
+    });
+  return sources;
+}
+
+std::vector<std::pair<std::string, Model*>> models_beside(const Model& model) {
+  std::vector<std::pair<std::string, Model*>> all;
+  for (const auto& [name, module] : model.beside()) all.emplace_back(name, &dynamic_cast<Model&>(*module));
+  return all;
+}
+
+void fill_beside(Model& model, const BesideSources& sources, std::uint64_t seed,
+                 const std::function<WeightTypes(const std::filesystem::path&)>& types) {
+  for (const auto& [name, one] : models_beside(model))
+    during("loading the " + name, [&, &own = *one, &its = name] {
+      const auto& [folder, other_labels] = sources.at(its);
+      if (folder.empty()) return init_weights(own, seed, types(folder));
+      load_weights(own, folder, types(folder), FreshWeights{seed, other_labels, false});
+    });
+}
+
+void add_meta_beside(const Model& model, WeightTypes types, Model& twin) {
+  for (const auto& [name, own] : models_beside(model)) twin.set_beside(name, meta_twin(*own, "", types));
+}
+
+std::vector<BesideFiles> files_of_beside(const Model& model, const Tokenizer* tokenizer, at::ScalarType type) {
+  std::vector<BesideFiles> all;
+  for (const auto& [name, own] : models_beside(model))
+    all.push_back({name, own, hub::model_files(*own, "", tokenizer, {.type = type})});
+  return all;
+}
+
+}  // namespace hone::training

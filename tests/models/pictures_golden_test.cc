@@ -1,0 +1,318 @@
+// Models that read pictures against transformers: logits, losses, every gradient, ten AdamW steps, what they generate
+// behind a picture; with kernels and without. Then what all models have to do alike: packing, recomputed blocks, lower
+// precision, folders with older names.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "harness/files.h"
+#include "hone/generate.h"
+#include "models/golden_checks.h"
+#include "models/write_tensors.h"
+
+namespace hone::test {
+namespace {
+
+const std::filesystem::path kPictures = "tests/golden/pictures";
+
+std::vector<std::int64_t> numbers_of(const Tensor& x) {
+  const Tensor held = x.contiguous();
+  return {held.data_ptr<std::int64_t>(), held.data_ptr<std::int64_t>() + held.numel()};
+}
+
+struct PictureGolden : Golden {
+  explicit PictureGolden(const std::string& name) : Golden(name, kPictures) {}
+  Tensor patches() const { return tensors.contains("patches") ? (*this)["patches"] : (*this)["pixel_values"]; }
+  std::vector<PictureSpan> spans() const {
+    std::vector<PictureSpan> all;
+    const auto spans = numbers_of((*this)["spans"]), grids = numbers_of((*this)["grids"]);
+    for (std::size_t i = 0; i < spans.size(); i += 3)
+      all.push_back({static_cast<std::int32_t>(spans[i]),
+                     static_cast<std::int32_t>(spans[i + 1]),
+                     static_cast<std::int32_t>(spans[i + 2]),
+                     {grids[i], grids[i + 1], grids[i + 2]}});
+    return all;
+  }
+  Batch batch() const {
+    Batch made = Golden::batch();
+    made.pictures = {spans(), patches()};
+    return made;
+  }
+};
+
+// The rows of a batch as documents of one.
+Batch in_one_row(const Batch& rows) {
+  Batch packed = rows;
+  std::vector<Tensor> ids, labels;
+  std::int32_t begin = 0;
+  packed.docs.clear();
+  for (const Doc& doc : rows.docs) {
+    ids.push_back(rows.ids_BT[doc.row].slice(0, doc.begin, doc.end));
+    labels.push_back(rows.labels_BT[doc.row].slice(0, doc.begin, doc.end));
+    const std::int32_t end = begin + doc.end - doc.begin;
+    packed.docs.push_back({.row = 0, .begin = begin, .end = end});
+    for (std::size_t i = 0; i < rows.pictures.spans.size(); ++i)
+      if (const PictureSpan& span = rows.pictures.spans[i]; span.row == doc.row)
+        packed.pictures.spans[i] = {0, span.begin + begin, span.end + begin, span.grid};
+    begin = end;
+  }
+  packed.ids_BT = at::cat(ids).unsqueeze(0), packed.labels_BT = at::cat(labels).unsqueeze(0);
+  packed.weight_BT = (packed.labels_BT != -100).to(at::kFloat);
+  packed.segments_BT = packed.positions_BT = Tensor();
+  return packed;
+}
+
+// Gives the patches of a golden's pictures: a file's path is its number.
+class GoldenReader final : public PictureReader {
+ public:
+  GoldenReader(const PictureGolden& golden, const PictureInput& input) : golden_(golden), input_(input) {}
+  const PictureInput& input() const override { return input_; }
+  PatchGrid grid(const PictureFile& file) const override { return golden_.spans().at(std::stoul(file.path)).grid; }
+  std::int64_t tokens(const PatchGrid& grid) const override {
+    return grid.patches() / (input_.merged * input_.merged) + input_.more;
+  }
+  Patches read(const PictureFile& file) const override {
+    std::int64_t begin = 0;
+    for (std::size_t i = 0; i < std::stoul(file.path); ++i) begin += golden_.spans()[i].grid.patches();
+    const Tensor own = golden_.patches().narrow(0, begin, grid(file).patches()).contiguous();
+    return {grid(file), {own.data_ptr<float>(), own.data_ptr<float>() + own.numel()}};
+  }
+  std::string fingerprint() const override { return "golden"; }
+
+ private:
+  const PictureGolden& golden_;
+  PictureInput input_;
+};
+
+// Of a pass in training: the loss and each trained weight's gradient, which are cleared.
+Gradients gradients_of_trained(CausalLm& model, const Batch& batch, bool checkpoint = false) {
+  Pass pass(batch);
+  pass.training = true;
+  pass.checkpoint_blocks = checkpoint;
+  const Tensor loss = mean_loss(model, batch, pass);
+  loss.backward();
+  Gradients all{{"loss", loss.detach()}};
+  model.each_weight([&](const std::string& name, Weight& w) {
+    if (w.trainable()) all[name] = w.grad().clone(), w.clear_grad();
+  });
+  return all;
+}
+
+class PictureModels : public testing::TestWithParam<GoldenParam> {
+ protected:
+  ops::LevelScope scope_{GetParam().level()};
+  PictureGolden golden_{GetParam().name};
+};
+
+TEST_P(PictureModels, LogitsAndLoss) {
+  const auto model = golden_.model();
+  const Batch batch = golden_.batch();
+  const Tensor logits = model->logits(batch) * golden_["attention_mask"].unsqueeze(-1);
+  expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), "logits");
+  Pass pass(batch);
+  const double expected = golden_["loss"].item<double>();
+  EXPECT_NEAR(mean_loss(*model, batch, pass).item<double>(), expected, 2e-6 * expected);
+}
+
+// What is behind the tower's last layer that is read has none there, and is not trained here.
+TEST_P(PictureModels, EveryGradient) {
+  const auto model = golden_.model();
+  const Batch batch = golden_.batch();
+  Pass pass(batch);
+  mean_loss(*model, batch, pass).backward();
+  double model_largest = 0;
+  std::int64_t there = 0, seen = 0;
+  for (const auto& [name, tensor] : golden_.tensors)
+    if (name.starts_with("grad.")) model_largest = std::max(model_largest, largest(tensor)), ++there;
+  model->each_weight([&](const std::string& name, Weight& weight) {
+    const auto expected = golden_.tensors.find("grad." + name);
+    EXPECT_EQ(weight.trainable(), expected != golden_.tensors.end()) << name;
+    if (!weight.trainable() || expected == golden_.tensors.end()) return;
+    // The bias of keys turns no attention: its gradient is rounding alone.
+    const double part = name.ends_with("k_proj.bias") ? 1e-1 : 1e-3;
+    const double floor = std::max(largest(expected->second), part * model_largest);
+    expect_close(weight.grad(), expected->second, 1e-5 * floor, name);
+    ++seen;
+  });
+  EXPECT_EQ(seen, there);
+}
+
+TEST_P(PictureModels, TenSteps) {
+  const auto model = golden_.model();
+  const Batch batch = golden_.batch();
+  expect_ten_golden_steps(
+      *model, batch, golden_["ten_losses"], [&](Pass& pass) { return mean_loss(*model, batch, pass); },
+      /*training=*/true, /*tolerance=*/3e-5);
+}
+
+TEST_P(PictureModels, ConfigComesBackAsItWas) { expect_same_config(golden_.folder, *golden_.model()); }
+
+TEST_P(PictureModels, GenerateBehindAPicture) {
+  const auto model = golden_.model();
+  const PictureSpan first = golden_.spans()[0];
+  const auto count = golden_["attention_mask"][0].sum().item<std::int64_t>();
+  std::vector<std::int32_t> prompt;
+  for (std::int64_t t = 0; t < count; ++t) prompt.push_back(golden_["input_ids"][0][t].item<std::int32_t>());
+  const auto reader = std::make_shared<GoldenReader>(golden_, *model->pictures());
+  const std::vector<DocPicture> pictures{
+      {first.begin, first.end - first.begin, std::make_shared<PictureFile>(PictureFile{"0"}), reader}};
+  Generator generator(*model, load_tokenizer("bytes"));
+  GenerateConfig config;
+  config.max_new_tokens = 12, config.ignore_eos = true;
+  // A text without a picture beside it, which is shorter.
+  const std::vector<std::vector<std::int32_t>> prompts{prompt, {5, 9, 30}};
+  const std::vector<std::vector<DocPicture>> all{pictures, {}};
+  const auto made = generator.generate(prompts, config, {}, {}, {}, {}, all);
+  std::vector<std::int64_t> ids(made[0].ids.begin(), made[0].ids.end());
+  EXPECT_EQ(ids, numbers_of(golden_["generated"]));
+  EXPECT_EQ(generator.generate({prompts[1]}, config)[0].ids, made[1].ids);
+}
+
+TEST_P(PictureModels, PackedRowsGiveWhatRowsGive) {
+  const auto model = golden_.model();
+  const Gradients apart = gradients_of_trained(*model, golden_.batch());
+  const Gradients packed = gradients_of_trained(*model, in_one_row(golden_.batch()));
+  ASSERT_EQ(apart.size(), packed.size());
+  for (const auto& [name, expected] : apart)
+    expect_close(packed.at(name), expected, 2e-5 * std::max(1.0, largest(expected)), name);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PictureModels, testing::ValuesIn(golden_params(golden_names(kPictures))),
+                         print_golden);
+
+TEST(PictureModel, CheckpointedBlocksGiveTheSameBits) {
+  for (const std::string& name : golden_names(kPictures))
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      const PictureGolden golden(name);
+      const auto model = golden.model(precision);
+      const Gradients kept = gradients_of_trained(*model, golden.batch());
+      const Gradients remade = gradients_of_trained(*model, golden.batch(), true);
+      ASSERT_EQ(remade.size(), kept.size());
+      for (const auto& [key, expected] : kept) EXPECT_TRUE(at::equal(remade.at(key), expected)) << name << " " << key;
+    }
+}
+
+TEST(PictureModel, LowerPrecisionStaysNear) {
+  for (const std::string& name : golden_names(kPictures)) {
+    const PictureGolden golden(name);
+    const Batch batch = golden.batch();
+    Pass pass(batch);
+    const double expected = golden["loss"].item<double>();
+    EXPECT_NEAR(mean_loss(*golden.model(Precision::bf16), batch, pass).item<double>(), expected, 0.05 * expected);
+  }
+}
+
+// A folder with these names and this config.json gives the golden's logits.
+void expect_read(const PictureGolden& golden, const nlohmann::json& config,
+                 const std::function<std::string(const std::string&)>& name_of) {
+  const TempFolder root;
+  std::map<std::string, Tensor> tensors;
+  golden.model()->each_weight([&](const std::string& name, Weight& weight) { tensors[name_of(name)] = weight.use(); });
+  const std::string file = root.write("config.json", config.dump());
+  write_tensors(root / "model.safetensors", tensors);
+  const auto model = load_model(root.path().string(), Precision::fp32);
+  const Tensor logits = model->causal_lm()->logits(golden.batch()) * golden["attention_mask"].unsqueeze(-1);
+  expect_close(logits, golden["logits"], 1e-5 * std::max(1.0, largest(golden["logits"])), golden.folder);
+}
+
+nlohmann::json config_of(const PictureGolden& golden) {
+  return nlohmann::json::parse(content_of(golden.folder / "config.json"));
+}
+
+// As hone writes them, and transformers 5 has them in memory.
+TEST(PictureFolders, WithTheirNamesInMemoryAreRead) {
+  for (const std::string& name : golden_names(kPictures)) {
+    const PictureGolden golden(name);
+    expect_read(golden, config_of(golden), [](const std::string& weight) { return weight; });
+  }
+}
+
+TEST(PictureFolders, PublishedOfLlavaAreRead) {
+  const PictureGolden golden("llava");
+  nlohmann::json config = config_of(golden);
+  config.erase("dtype");
+  config.update(nlohmann::json::parse(R"({"ignore_index": -100, "pad_token_id": 1, "torch_dtype": "float16",
+      "vocab_size": 64, "image_token_id": 60})"));
+  config["vision_config"].update(nlohmann::json::parse(R"({"vocab_size": 32000, "num_beams": 1, "top_k": 50})"));
+  config["text_config"].update(nlohmann::json::parse(R"({"_name_or_path": "x", "architectures": ["LlamaForCausalLM"],
+      "torch_dtype": "float16", "temperature": 1.0})"));
+  expect_read(golden, config, [](std::string weight) {
+    const auto turn = [&](const std::string& from, const std::string& to) {
+      if (weight.starts_with(from)) weight = to + weight.substr(from.size());
+    };
+    turn("lm_head.", "language_model.lm_head.");
+    turn("model.language_model.", "language_model.model.");
+    turn("model.vision_tower.", "vision_tower.vision_model.");
+    turn("model.multi_modal_projector.", "multi_modal_projector.");
+    return weight;
+  });
+}
+
+// With the texts' keys beside those of the whole.
+TEST(PictureFolders, PublishedOfQwenAreRead) {
+  for (const std::string name : {"qwen2_vl", "qwen2_5_vl"}) {
+    const PictureGolden golden(name);
+    nlohmann::json config = config_of(golden), texts = config["text_config"];
+    config.erase("text_config");
+    for (const char* key : {"model_type", "dtype", "layer_types", "rope_parameters"}) texts.erase(key);
+    config.update(texts);
+    config.update(nlohmann::json::parse(R"({"rope_scaling": {"type": "mrope", "mrope_section": [2, 1, 1]},
+        "rope_theta": 100.0, "vision_token_id": 57, "torch_dtype": "bfloat16"})"));
+    auto& vision = config["vision_config"];
+    vision.erase("rope_parameters"), vision.erase("dtype"), vision.erase("in_channels");
+    vision["in_chans"] = 3, vision["spatial_patch_size"] = 4, vision["model_type"] = name;
+    expect_read(golden, config, [](std::string weight) {
+      const auto turn = [&](const std::string& from, const std::string& to) {
+        if (weight.starts_with(from)) weight = to + weight.substr(from.size());
+      };
+      turn("model.language_model.", "model.");
+      turn("model.visual.", "visual.");
+      return weight;
+    });
+  }
+}
+
+std::string problem_of(const std::string& name, const std::function<void(nlohmann::json&)>& change) {
+  nlohmann::json config = config_of(PictureGolden(name));
+  change(config);
+  Problems problems;
+  try {
+    build_model(config::parse_json(config.dump(), "config.json", problems), "config.json");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(PictureConfigs, WhatTheyCannotBeIsAnError) {
+  using testing::HasSubstr;
+  const auto llava = [](auto change) { return problem_of("llava", change); };
+  const auto qwen = [](auto change) { return problem_of("qwen2_5_vl", change); };
+  EXPECT_THAT(llava([](auto& c) { c["text_config"]["model_type"] = "gemma"; }), HasSubstr("text_config.model_type"));
+  EXPECT_THAT(llava([](auto& c) { c["text_config"]["hiden"] = 1; }), HasSubstr("text_config.hiden"));
+  EXPECT_THAT(llava([](auto& c) { c["vision_config"]["hidden_act"] = "x"; }), HasSubstr("vision_config.hidden_act"));
+  EXPECT_THAT(llava([](auto& c) { c["vision_config"]["model_type"] = "siglip_vision_model"; }),
+              HasSubstr("expected clip_vision_model"));
+  EXPECT_THAT(llava([](auto& c) { c["vision_feature_layer"] = 4; }), HasSubstr("got 4, expected -4 to 3"));
+  EXPECT_THAT(llava([](auto& c) { c["image_token_index"] = 64; }), HasSubstr("below vocab_size (64)"));
+  EXPECT_THAT(llava([](auto& c) { c["image_grid_pinpoints"] = 1; }), HasSubstr("image_grid_pinpoints"));
+  EXPECT_THAT(qwen([](auto& c) {
+                c["text_config"]["rope_parameters"]["mrope_section"] = {2, 2, 1};
+              }),
+              HasSubstr("head_dim / 2 (4)"));
+  EXPECT_THAT(qwen([](auto& c) { c["vision_config"]["out_hidden_size"] = 16; }),
+              HasSubstr("expected text_config.hidden_size (32)"));
+  EXPECT_THAT(qwen([](auto& c) { c["vision_config"]["window_size"] = 7; }), HasSubstr("vision_config.window_size"));
+  EXPECT_THAT(qwen([](auto& c) { c["vision_config"]["embed_dim"] = 7; }), HasSubstr("vision_config.embed_dim"));
+}
+
+TEST(PictureConfigs, ThereIsNoHeadForLabels) {
+  const PictureGolden golden("llava");
+  const std::string file = (golden.folder / "config.json").string();
+  EXPECT_THROW(build_model(config::read_file(file), file, {.labels = {"a", "b"}}), Error);
+}
+
+TEST(PictureGoldens, AreThere) { EXPECT_EQ(golden_names(kPictures).size(), 5u); }
+
+}  // namespace
+}  // namespace hone::test
