@@ -33,7 +33,7 @@ class DebertaModel final : public EncoderModel {
   }
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
-    if (d.s.c2p || d.s.p2c) pass.plan().left()[kDistances] = body_.encoder.distances();
+    if (d.s.c2p || d.s.p2c) pass.plan().left()[kDistances] = body_.encoder.distances(pass);
     return body_.embeddings(batch, pass);
   }
   std::vector<const Block*> blocks() const override {

@@ -222,8 +222,10 @@ class DebertaEncoder final : public Module {
     if (d.s.norms_distances) layer_norm = &child<nn::LayerNorm>("LayerNorm", d.c.hidden_size, d.c.layer_norm_eps);
     if (d.c.conv_kernel_size > 0) layers[0]->convolution = &child<DebertaConvolution>("conv", d);
   }
-  Tensor distances() const {
-    const Tensor& table_PD = rel_embeddings->weight.use();
+  // The whole table, with what sits on it.
+  Tensor distances(const Pass& pass) const {
+    const auto whole = at::TensorOptions(rel_embeddings->weight.use().device()).dtype(at::kLong);
+    const Tensor table_PD = (*rel_embeddings)(at::arange(2 * d.s.span, whole), pass);
     return layer_norm ? (*layer_norm)(table_PD) : table_PD;
   }
 

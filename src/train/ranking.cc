@@ -127,12 +127,12 @@ bool is_better(const Worth& worth, const std::vector<Best>& best) {
   return with.front().step == worth.found.step;
 }
 
-void tell_unsaved_best(const RunState& state, const Measures& measures) {
+void tell_unsaved_best(const RunState& state, const Measures& measures, std::int64_t since) {
   const BestBy& by = measures.best_by;
   std::vector<Best> all = state.best;
   for (const auto& [step, value] : values_on_record(state, measures))
     if (!std::isnan(value)) rank({{by.metric, value, step}, by.rises}, std::ssize(all) + 1, all);
-  if (all.empty() || has(state.best, all.front().step)) return;
+  if (all.empty() || all.front().step <= since || has(state.best, all.front().step)) return;
   const std::string saved = state.best.empty() ? "" : "; of those that were: " + first_of(state.best);
   log::warning("step {} was the best, by {} {:.4g}, and was not saved{}; trainer.save.after_evaluation saves what is "
                "evaluated",

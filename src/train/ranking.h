@@ -30,8 +30,8 @@ Measures measures_of(const Recipe& recipe, const Inputs& inputs, const Evaluatio
 
 // Whether it would be the first of them.
 bool is_better(const Worth& worth, const std::vector<Best>& best);
-// At a run's end: warns where a step that was evaluated and not saved was better than all that were.
-void tell_unsaved_best(const RunState& state, const Measures& measures);
+// At a run's end: warns where a step after `since` that was evaluated and not saved was better than all that were.
+void tell_unsaved_best(const RunState& state, const Measures& measures, std::int64_t since);
 
 // Whether the log has an evaluation at the very step that the run is at.
 bool is_on_record(const RunState& state, const Measures& measures);

@@ -522,7 +522,7 @@ Summary Trainer::finish() {
       seconds = watch.seconds();
       told_saved(saver_->settle(/*wait=*/true));
     });
-  if (complete && log_) tell_unsaved_best(state_, measures_);
+  if (complete && log_) tell_unsaved_best(state_, measures_, parts_.from ? parts_.from->step : -1);
   if (log_) log_->finish();  // what trackers send then comes behind what must not be lost
   if (!complete)
     log::info("{} at step {}: saved in {}; the same command again goes on", stop_name(), state_.step,

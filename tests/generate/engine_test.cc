@@ -101,25 +101,25 @@ TEST_P(Engines, ReadNothingAgainThatWasKept) {
   const auto tokenizer = load_tokenizer("bytes");
   Engine plain(*model->causal_lm(), *tokenizer, "", 4), keeping(*model->causal_lm(), *tokenizer, "", 4);
   keeping.keep_texts(1 << 26);
-  Turn first{{counting(24, 7)}};
+  Turn first{{counting(18, 7)}};
   answer(keeping, first);
   EXPECT_EQ(first.kept, std::vector<std::int64_t>{0});
   Ids next = first.prompts[0], other = first.prompts[0];
   next.insert(next.end(), first.answers[0].begin(), first.answers[0].end());
   next.insert(next.end(), {5, 6, 7});
-  other.resize(20);
+  other.resize(17);
   other.insert(other.end(), {9, 9, 9, 9, 9, 9, 9, 9});
-  Turn again{{counting(30, 11), next, next, other}}, expected = again;
+  Turn again{{counting(20, 11), next, next, other}}, expected = again;
   answer(keeping, again);
   answer(plain, expected);
   EXPECT_EQ(again.answers, expected.answers);
   EXPECT_EQ(again.kept[0], 0);
-  EXPECT_EQ(again.kept[1], 29);  // the newest token of an answer was told, and not read
-  EXPECT_EQ(again.kept[2], 29);
+  EXPECT_EQ(again.kept[1], 23);  // the newest token of an answer was told, and not read
+  EXPECT_EQ(again.kept[2], 23);
   const std::string name = GetParam();
   const bool keeps_all = name == "models/llama" || name == "decoders/deepseek_v3" || name == "gpt2/gpt2";
-  EXPECT_EQ(again.kept[3], keeps_all ? 20 : 0) << "memories and windows have gone on";
-  EXPECT_EQ(keeping.stats().prompt_tokens, 24 + 30 + (std::ssize(next) - 29) + 28 - again.kept[3]);
+  EXPECT_EQ(again.kept[3], keeps_all ? 17 : 0) << "memories and windows have gone on";
+  EXPECT_EQ(keeping.stats().prompt_tokens, 18 + 20 + (std::ssize(next) - 23) + 25 - again.kept[3]);
 }
 
 TEST(KeptTexts, TakeNoMoreMemoryThanTheyMay) {
