@@ -32,7 +32,6 @@ struct Engine::Line {
   Line(const Asked& asked, std::span<const std::int32_t> before, std::vector<std::int32_t> ends,
        std::int64_t vocab_size)
       : number(asked.number),
-        prompt(asked.prompt.begin(), asked.prompt.end()),
         config(asked.config),
         most(asked.most),
         log_probs(asked.log_probs),
@@ -48,7 +47,6 @@ struct Engine::Line {
   }
 
   std::size_t number;
-  std::vector<std::int32_t> prompt;
   std::shared_ptr<const GenerateConfig> config;
   std::int64_t most, log_probs;  // tokens of the answer; as asked
   bool has_pictures;
@@ -428,11 +426,9 @@ void Engine::leave(std::size_t number) {
 void Engine::keep_text(std::size_t row) {
   if (!kept_ || lines_[row]->has_pictures) return;
   const Line& line = *lines_[row];
-  std::vector<std::int32_t> ids = line.prompt;
-  ids.insert(ids.end(), line.result.ids.begin(), line.result.ids.end());
   const auto at = static_cast<std::int64_t>(row);
-  ids.resize(static_cast<std::size_t>(std::min(std::ssize(ids), caches_.own->length(at))));
-  kept_->keep(ids, *caches_.own, at);
+  const std::int64_t read = std::min(std::ssize(line.text), caches_.own->length(at));
+  kept_->keep(std::span(line.text).first(static_cast<std::size_t>(read)), *caches_.own, at);
 }
 
 // Lines that are there no longer leave the batch; the last ones take their places.

@@ -167,6 +167,7 @@ void KvCache::add_rows(KvCache&& others) {
   }
   lengths_.insert(lengths_.end(), others.lengths_.begin(), others.lengths_.end());
   source_lengths_.insert(source_lengths_.end(), others.source_lengths_.begin(), others.source_lengths_.end());
+  has_other_angles_ |= others.has_other_angles_;
 }
 
 void KvCache::take_in_sources(std::int64_t layer, const Tensor& k_SGK, const Tensor& v_SGK,
