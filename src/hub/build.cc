@@ -100,8 +100,9 @@ std::vector<std::string> hub::keys_without_effect(const Node& given, const std::
                           has_architecture(hf_config, "ForTokenClassification");
   if (!classifies)
     for (const char* key : {"num_labels", "id2label", "label2id", "problem_type"}) own.erase(key);
-  const bool masks = has_architecture(hf_config, "ForMaskedLM") || has_architecture(hf_config, "BertForPreTraining");
-  if (!classifies && !masks) own.erase("architectures");
+  const bool has_head = classifies || has_architecture(hf_config, "ForQuestionAnswering") ||
+                        has_architecture(hf_config, "ForMaskedLM") || has_architecture(hf_config, "BertForPreTraining");
+  if (!has_head) own.erase("architectures");
   std::vector<std::string> keys;
   for (const auto& [key, value] : hf_config.entries())
     if (config::changes_nothing(key) && !own.contains(key)) keys.push_back(key);

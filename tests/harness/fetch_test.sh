@@ -83,6 +83,13 @@ expect() {  # what is checked, got, expected
 
 there() { (cd "$tree/.deps" && find torch nvidia -type f | LC_ALL=C sort | tr '\n' ' '); }
 
+# What the disk has left is the test's to say: room for 10 GB is asked for, which the made wheels do not take.
+mkdir "$tree/bin"
+echo 50000 >"$tree/free"
+printf '%s\n' '#!/bin/sh' 'echo Filesystem; echo "/dev/disk 0 0 $(cat "${0%/bin/df}/free") 0% /"' >"$tree/bin/df"
+chmod +x "$tree/bin/df"
+export PATH="$tree/bin:$PATH"
+
 make_index
 cpu="nvidia/cu13/lib/libcudart.so.13 nvidia/cu13/lib/libcupti.so.13 torch/include/ATen/ATen.h \
 torch/include/ATen/detail/CUDAHooksInterface.h torch/lib/libc10.so torch/lib/libgomp.so.1 torch/lib/libtorch_cpu.so "
@@ -114,6 +121,11 @@ export HONE_CUDA=1
 expect "with CUDA, but a wheel cannot be had" "$(fetched)" failed
 mv "$tree/away/nvidia_cublas-13.1"* "$tree/index"
 expect "what is there when fetching failed" "$(there)" "$cpu"
+echo 9999 >"$tree/free"
+expect "with CUDA, but the disk is too full" "$(fetched)" failed
+expect "what it says then" "$(grep -c 'not enough room in .*: got 9999 MB, expected at least 10000 MB' "$tree/out")" 1
+echo 50000 >"$tree/free"
+expect "what is there without room" "$(there)" "$cpu"
 expect "with CUDA" "$(fetched)" fetched
 expect "files with CUDA" "$(cd "$tree/.deps/torch-cuda" && find torch nvidia -type f | grep -c -E 'cublas|libnvperf|libtorch_cuda|libc10_cuda|ATen/cuda|libtorch_python')" 5
 expect "what its headers and linkers want" \
