@@ -11,23 +11,21 @@ sft: FILE has a prompt and a response per line; one epoch, loss on the response.
 teacher of 110 M parameters (hidden 768, 12 layers) beside it, by KL(teacher || model); TRL's is GKDTrainer with lmbda 0
 and beta 0. grpo: the rows' prompts of at most 256 tokens, four a step, four answers of at most 128 tokens to each, a
 reward for not repeating oneself; transformers generates for TRL's GRPOTrainer. qlora: the rows of sft, LoRA of rank 16
-on all linears beside a model of hidden 1,024 and 12 layers in nf4 with quantized scales; bitsandbytes' for TRL. dpo: FILE is a JSON array of ShareGPT
-pairs (`conversations`, `chosen`, `rejected`), of which the first are taken whose sides have at most 1,024 tokens each;
-one epoch, sigmoid loss, the reference beside the model. FOLDER holds a tokenizer.json of GPT-2's kind. Needs torch,
-transformers, datasets and trl. The model: a Llama of hidden 512, 8 layers and the tokenizer's vocabulary; batches of 8
-rows or pairs. hone runs in bf16. --peer: TRL's modes, separated by commas: bf16 (autocast, its default), fp32, and
-either with `+keep` (keeps activations, where the default computes them twice). Prints the seconds of each run (hone's
-with its start and the saving of the result), its peak memory, and the ratio to the fastest mode.
+on all linears beside a model of hidden 1,024 and 12 layers in nf4 with quantized scales; bitsandbytes' for TRL. dpo:
+FILE is a JSON array of ShareGPT pairs (`conversations`, `chosen`, `rejected`), of which the first are taken whose sides
+have at most 1,024 tokens each; one epoch, sigmoid loss, the reference beside the model. FOLDER holds a tokenizer.json
+of GPT-2's kind. Needs torch, transformers, datasets and trl. The model: a Llama of hidden 512, 8 layers and the
+tokenizer's vocabulary; batches of 8 rows or pairs. hone runs in bf16. --peer: TRL's modes, separated by commas: bf16
+(autocast, its default), fp32, and either with `+keep` (keeps activations, where the default computes them twice).
+Prints the seconds of each run (hone's with its start and the saving of the result), its peak memory, and the ratio to
+the fastest mode.
 """
-import argparse
 import json
 import os
-import resource
-import statistics
 import subprocess
-import sys
 import tempfile
-import time
+
+import by_turns
 
 LENGTH = 1024
 SHAPE = dict(hidden_size=512, num_hidden_layers=8, num_attention_heads=8, num_key_value_heads=4, intermediate_size=1408,
@@ -132,7 +130,8 @@ def run_trl(options, mode):
         given = {"reward_funcs": get_repetition_penalty_reward(3, -1.0)}
     else:
         more["max_length"] = LENGTH
-    config = Config(output_dir=tempfile.mkdtemp(), per_device_train_batch_size=4 * GROUP if options.kind == "grpo" else 8, num_train_epochs=1,
+    rows = 4 * GROUP if options.kind == "grpo" else 8
+    config = Config(output_dir=tempfile.mkdtemp(), per_device_train_batch_size=rows, num_train_epochs=1,
                     bf16=mode.startswith("bf16"), gradient_checkpointing=not mode.endswith("+keep"), use_cpu=True,
                     report_to=[], save_strategy="no", logging_steps=1000, disable_tqdm=True, **more)
     folder = tempfile.mkdtemp()  # DPOTrainer reads the reference from where the model came from
@@ -147,31 +146,14 @@ def run_trl(options, mode):
         given["peft_config"] = peft.LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM")
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, **held)
     trainer = Trainer(model=model, args=config, train_dataset=data, processing_class=tokenizer, **given)
-    start = time.perf_counter()
-    trainer.train()
-    print(json.dumps({"seconds": time.perf_counter() - start,
-                      "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
-
-
-def peer(options, mode):
-    done = subprocess.run([sys.executable, __file__, options.kind, "--rows", options.rows, "--tokenizer",
-                           options.tokenizer, "--count", str(options.count), "--run-peer", mode],
-                          capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    return json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"seconds')))
+    by_turns.timed(trainer.train)
 
 
 def hone(options, folder):
-    data, recipe = os.path.join(folder, "rows.jsonl"), os.path.join(folder, "recipe.json")
-    with open(data, "w") as file:
-        file.writelines(json.dumps(row) + "\n" for row in ROWS_OF[options.kind](options))
-    run = os.path.join(folder, f"run-{time.time_ns()}")
     made = {"model": {"type": "llama", **SHAPE}, "tokenizer": os.path.abspath(options.tokenizer),
-            "data": {"train": data, "max_length": LENGTH, "packing": "none", "overlong": "keep_start"},
+            "data": {"max_length": LENGTH, "packing": "none", "overlong": "keep_start"},
             "optimizer": {"type": "adamw", "learning_rate": 1e-6 if options.kind == "dpo" else 2e-5},
-            "trainer": {"batch_size": 8, "epochs": 1, "max_grad_norm": 1.0, "precision": "bf16", "log_every": 1},
-            "run": {"folder": run, "seed": 1}}
+            "trainer": {"batch_size": 8}}
     if options.kind == "dpo":
         made["objective"] = {"type": "dpo"}
     if options.kind == "distill":
@@ -184,50 +166,13 @@ def hone(options, folder):
     if options.kind == "grpo":
         made["objective"] = {"type": "grpo", "rewards": [{"type": "repetition"}], "num_generations": GROUP,
                              "max_completion_length": ANSWER}
-        made["data"] = {"train": data, "max_length": 256}
+        made["data"] = {"max_length": 256}
         made["trainer"]["batch_size"] = 4
-    with open(recipe, "w") as file:
-        json.dump(made, file)
-    start = time.perf_counter()
-    done = subprocess.run([options.hone, "train", recipe], capture_output=True, text=True)
-    seconds = time.perf_counter() - start
-    if done.returncode != 0:
-        sys.exit(done.stderr)
-    with open(os.path.join(run, "metrics.jsonl")) as file:
-        steps = [json.loads(line) for line in file]
-    return {"seconds": seconds, "in_steps": sum(step.get("step_seconds", 0) for step in steps),
-            "peak_memory": max(step.get("peak_memory_bytes", 0) for step in steps)}
+    return by_turns.run_hone(options, folder, ROWS_OF[options.kind](options), made)
 
 
 ROWS_OF = {"sft": sft_rows, "dpo": dpo_rows, "distill": sft_rows, "grpo": grpo_rows, "qlora": sft_rows}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=ROWS_OF)
-    parser.add_argument("--hone")
-    parser.add_argument("--rows", required=True)
-    parser.add_argument("--tokenizer", required=True)
-    parser.add_argument("--count", type=int, default=160, help="rows or pairs")
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--peer", default="bf16")
-    parser.add_argument("--run-peer", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.run_peer:
-        return run_trl(options, options.run_peer)
-    modes, seconds = options.peer.split(","), {}
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(options.rounds):
-            for name in ["hone", *modes, "hone"]:
-                made = hone(options, folder) if name == "hone" else peer(options, name)
-                seconds.setdefault(name, []).append(made["seconds"])
-                steps = f", {made['in_steps']:.1f} s of it in steps" if "in_steps" in made else ""
-                print(f"{name:10} {made['seconds']:7.1f} s{steps}, at most {made['peak_memory'] / 1e9:.2f} GB", flush=True)
-    middle = {name: statistics.median(values) for name, values in seconds.items()}
-    fastest = min(modes, key=middle.get)
-    print(f"hone {middle['hone']:.1f} s, TRL's {fastest} {middle[fastest]:.1f} s: "
-          f"{middle[fastest] / middle['hone']:.1f} times as fast")
-
-
 if __name__ == "__main__":
-    main()
+    by_turns.main(__doc__, ROWS_OF, hone, run_trl, count=160, peer="bf16", whose="TRL's")

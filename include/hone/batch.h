@@ -7,12 +7,17 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "hone/data.h"
 
 namespace hone {
+
+namespace nn {
+class Context;  // src/nn/context.h
+}
 
 using at::Tensor;
 
@@ -30,10 +35,13 @@ struct Batch {
   Tensor ids_BT, labels_BT, weight_BT, segments_BT, positions_BT;  // int64, int64, float32, int64, int64
   std::vector<Doc> docs;
   // Of HostBatch: int64, [B,T] or, for what documents have, [docs], or numbers, fp64 [docs, width]; and what
-  // Objective::document_numbers() gave.
+  // Objective::document_numbers() gave. By a name that ends with "_places": places b * T + t of some tokens, int64.
   std::map<std::string, Tensor> extra;
   std::int64_t tokens = 0, supervised = 0;
   Pictures pictures = {};
+  // Null: the batch is whole. Else several ranks compute it together, and this is one row of this rank's tokens of it,
+  // without padding; docs are the parts of documents that lie there.
+  std::shared_ptr<const nn::Context> context = {};
 
   std::int64_t rows() const { return ids_BT.size(0); }
   std::int64_t length() const { return ids_BT.size(1); }

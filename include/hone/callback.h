@@ -92,6 +92,7 @@ struct TrainView {
   const World* world = nullptr;
   StepAmounts made = {};  // the step that was made last by this process
   const RunOptimizer* optimizer = nullptr;
+  std::string chat_template_kwargs = {};  // of data: variables of the chat template, a JSON object; "" = none
 };
 
 // At which steps and epochs a callback's hooks are called, and by whom.

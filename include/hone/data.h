@@ -94,6 +94,7 @@ struct DataFile {
   bool stream = false;
   config::Choice<Source> source;
   std::string image_folder = {};
+  std::map<std::string, config::Open> chat_template_kwargs = {};
   static constexpr std::string_view kShorthand = "path";
   static constexpr auto fields() {
     using C = DataFile;
@@ -127,7 +128,9 @@ struct DataFile {
               "What reads it, instead of what its extension or content says; a source of a plug-in may do without a "
               "path."),
         field("image_folder", &C::image_folder,
-              "Folder that the paths of pictures start from; default: the file's own.")};
+              "Folder that the paths of pictures start from; default: the file's own."),
+        field("chat_template_kwargs", &C::chat_template_kwargs,
+              "Variables of the chat template for its conversations, before those of data.chat_template_kwargs.")};
   }
   HONE_API void validate(Problems& problems) const;
 };
@@ -215,8 +218,10 @@ class HONE_API Dataset : public TrainingData {
     QuestionOptions questions = {};
     std::int64_t window = 1024;  // of streams: rows that are read, packed and shuffled together
     std::string query_prompt = {}, document_prompt = {};  // of embedding records: what stands before the texts
+    bool keep_references = false;  // Dataset::references
     // Of a model that reads pictures; null: records with pictures are an error.
     std::shared_ptr<const PictureReader> pictures = {};
+    std::string chat_template_kwargs = {};  // of conversations, a JSON object; a file's and a record's own come first
   };
   // Reads, tokenises (or takes from the cache), cuts and packs. Throws Error(data).
   static std::shared_ptr<const Dataset> make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,
@@ -234,6 +239,8 @@ class HONE_API Dataset : public TrainingData {
   HostBatch batch(const std::vector<std::int64_t>& rows, std::int32_t pad_id) const { return pad(take(rows), pad_id); }
   virtual const DataReport& report() const = 0;
   virtual const QuestionDoc* question(std::int64_t /*record*/) const { return nullptr; }  // Doc::record; of questions
+  // What the record answers, as texts, the first of which is learnt; null: it was not kept, or the record is of ids.
+  virtual const std::vector<std::string>* references(std::int64_t /*record*/) const { return nullptr; }
   // Two data sets over the same records: first a held-out share, chosen by seed and record number, second the rest. Of
   // a file that is a single text the last share is held out, counted in tokens (with the bytes tokenizer: bytes),
   // rounded down; each of its tokens is scored. Throws Error(data) if a part would be empty.
@@ -271,6 +278,9 @@ class HONE_API Loader {
   bool has_next();                // waits for the next group; false: a stream has ended
   // `accumulate` batches, fewer and smaller ones at the end of a stream; rethrows what the background thread threw.
   std::vector<HostBatch> next();
+  // A further group for the step that next() gave one for last; later steps' rows are then later ones. Empty: a stream
+  // has ended. REQUIRES: steps are all alike (no `warmup`, no `longest`).
+  std::vector<HostBatch> again();
   std::string position() const;   // behind what next() gave last; "": the step says all
   std::optional<double> epoch_at(std::int64_t step) const;  // nothing: a stream
   std::int64_t rows_before(std::int64_t step) const;        // of all steps before it

@@ -69,6 +69,7 @@ struct DataSection {
   bool shuffle = true, append_eos = true, deduplicate = false;
   std::optional<Loss> loss;
   std::string chat_template;
+  std::map<std::string, config::Open> chat_template_kwargs;
   std::optional<std::string> cache;
   std::int64_t stream_window = 1024;
   static constexpr auto fields() {
@@ -107,6 +108,9 @@ struct DataSection {
         field("chat_template", &C::chat_template,
               "Chat template instead of the tokenizer's own, and exported with it: a file, the template's text, or one "
               "of alpaca, chatml, gemma, llama3, mistral, phi3, zephyr."),
+        field("chat_template_kwargs", &C::chat_template_kwargs,
+              "Variables of the chat template for all conversations, as {enable_thinking: false}; what a file's entry "
+              "or a record has of its own comes first."),
         field("cache", &C::cache, "Folder for tokenised data; `none` = none; default: `cache` in the run folder.",
               OnResume::free),
         field(

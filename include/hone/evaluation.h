@@ -1,6 +1,8 @@
 // Evaluations: a model and data in, metrics out.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +11,18 @@
 #include "hone/tracker.h"
 
 namespace hone {
+
+struct GenerateConfig;  // hone/generate.h
+struct Generated;       // likewise
+
+// What an evaluation may look at besides a batch: the set that the batch is of, and how the model writes.
+struct EvaluationSet {
+  const Dataset& data;
+  std::shared_ptr<const Tokenizer> tokenizer;  // null: there is none
+  const GenerateConfig& generation;            // what the model's folder says
+  // Answers to this batch's documents, by how they were asked for: evaluations that ask alike share them.
+  std::map<std::string, std::vector<Generated>>& written;
+};
 
 // Plug-in (src/evals). It has no state: what it measures are sums, which add up over batches and ranks.
 class HONE_API Evaluation {
@@ -22,6 +36,15 @@ class HONE_API Evaluation {
   virtual void check_data(const DataReport&) const {}  // Error(data): what this set lacks, before it is measured on
   // Of one batch, without a graph; `output` is what the model gave for it in `pass`. Error(not_finite).
   virtual Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const = 0;
+  // The same for who looks at the set, too, or has the model write.
+  virtual Sums measure_in(const EvaluationSet& /*set*/, const Model& model, const Output& output, const Batch& batch,
+                          Pass& pass) const {
+    return measure(model, output, batch, pass);
+  }
+  // Whether the model writes answers, which are compared with texts of the records (Dataset::references): no rank can
+  // do so that has a share of the model.
+  virtual bool writes_answers() const { return false; }
+  virtual std::string signature() const { return {}; }  // what decides its numbers, in few words, as tok:13a
   // What can only be told when the whole set has been gone through: of each batch rows of numbers, [n, width], fp32 on
   // any device (undefined: there is none), and of all that were kept, in the order of the data, further sums.
   virtual Tensor keep(const Model&, const Output&, const Batch&, Pass&) const { return {}; }

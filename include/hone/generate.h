@@ -93,7 +93,7 @@ struct Generated {
 // What generate() did, in two phases: the passes over the prompts, which also give each its first token, and those that
 // add one token to each row.
 struct GenerateStats {
-  std::int64_t prompt_tokens = 0, decoded_tokens = 0;  // decoded: those of the second phase
+  std::int64_t prompt_tokens = 0, decoded_tokens = 0;  // prompt: that were read; decoded: those of the second phase
   double prompt_seconds = 0, decode_seconds = 0;
 };
 
@@ -116,6 +116,11 @@ class HONE_API Generator {
   // Tokens are drawn from the geometric mixture with another model from now on: logits are 1 - share times this model's
   // and share times the other's. REQUIRES: it outlives this, and reads the same tokens.
   void mix_with(const Model& other, const std::string& adapter, double share);
+  // From now on what texts have left in the cache is kept, each for one prompt that begins with all that was read of it
+  // and goes on: a conversation's next turn is read from where the last one ended. Of `most` texts; those of more are
+  // read anew. REQUIRES: no mix_with(), no model with an encoder; the weights stay as they are.
+  void keep_texts(std::int64_t most);
+  void forget_text(std::span<const std::int32_t> ids);  // of a conversation that has ended, as far as it was read
   const GenerateStats& stats() const;  // of the last generate()
   void be_silent();  // no warnings of texts that are longer than the model was made for
   // seeds, most: of each prompt its own instead of config.seed, and the most new tokens beside config.max_new_tokens

@@ -254,6 +254,8 @@ HONE_API Tensor attend_rotated(const Tensor& q_NHK, const Tensor& k_NGK, const T
 // In training only; which numbers is a function of the pass's seed, the layer and the place in it, so that a block
 // that is computed again drops the same.
 HONE_API Tensor dropout(const Tensor& x, double rate, const Pass& pass, std::string_view place);
+// The same of what the batch's rows hold, [B,T,D], before padding is left out.
+HONE_API Tensor dropout_embedded(const Tensor& x_BTD, double rate, const Pass& pass, std::string_view place);
 
 // Embedded tokens, in training with even noise of at most pass.embedding_noise / sqrt(L D), where L are the tokens of
 // the document (NEFTune: Jain et al., 2023, arXiv:2310.05914); the same numbers for the same seed.

@@ -156,6 +156,12 @@ class HONE_API Model : public Module {
   // The same for weights that are held in fewer bits: of every pass, and the model's own. null: there are none.
   void set_unpacking(std::unique_ptr<Residency> unpacking) { unpacking_ = std::move(unpacking); }
   Residency* unpacking() const { return unpacking_.get(); }
+  // A model that is trained with this one and has files of its own, as PPO's value model. Of each name there is one.
+  void set_beside(const std::string& name, std::shared_ptr<Model> model);
+  const std::vector<std::pair<std::string, std::shared_ptr<Model>>>& beside() const { return beside_; }
+  // Then those of models beside this one: their names begin with the model's and a dot.
+  void each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit) override;
+  void set_device(at::Device device) override;  // and those of models beside it
 
   virtual std::int64_t vocab_size() const = 0;     // token ids are below it
   virtual std::int64_t max_positions() const = 0;  // tokens of a document that it was made for: max_position_embeddings
@@ -163,6 +169,9 @@ class HONE_API Model : public Module {
   // Whether what documents begin with alike may be computed once (Doc::shared): a token sees others through nn::attend
   // alone, and only earlier ones, and is the same whatever the length of its document.
   virtual bool shares_prefixes() const { return false; }
+  // Whether several ranks may compute a batch together (parallel.context): a token sees others through layers of
+  // src/nn alone that exchange what they see, and else is computed by itself.
+  virtual bool takes_context() const { return false; }
   // Error(config): documents of this length would be beyond what was learned. `option` decides their length.
   void check_length(std::int64_t length, const std::string& option) const;
   // For measures of work (src/nn/flops.h); empty: it has no attention, or does not tell.
@@ -189,6 +198,7 @@ class HONE_API Model : public Module {
  private:
   Residency* residency_ = nullptr;
   std::unique_ptr<Residency> unpacking_;
+  std::vector<std::pair<std::string, std::shared_ptr<Model>>> beside_;
 };
 
 // Sizes that a cache needs, per layer: of keys and values (window 0 = all tokens are kept), or of a memory.

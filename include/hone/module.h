@@ -171,15 +171,10 @@ class HONE_API Module {
   void each_weight(const std::function<void(const std::string&, const Weight&)>& visit,
                    const std::string& prefix = "") const;
   // Each weight, and behind it those of its default adapter. Their names begin with the name of the adapted weight
-  // without its last ".weight". Then those of modules beside this one.
-  void each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit,
-                          const std::string& prefix = "");
+  // without its last ".weight".
+  virtual void each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit);
   bool has_adapters() const;             // of any name
-  // A module that is trained with this one and has files of its own, as PPO's value model: its weights' names begin
-  // with that name and a dot. Of each name there is one.
-  void set_beside(const std::string& name, std::shared_ptr<Module> module);
-  const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& beside() const { return beside_; }
-  void set_device(at::Device device);    // of every weight, and of those beside
+  virtual void set_device(at::Device device);  // of every weight
   at::Device device() const;             // of its weights; the host, where it has none
   std::int64_t parameter_count() const;  // of distinct weights, without buffers and adapters
 
@@ -200,7 +195,6 @@ class HONE_API Module {
   void walk(const Visit& visit, const std::string& prefix) const;
   std::vector<std::pair<std::string, std::unique_ptr<Weight>>> weights_;
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
-  std::vector<std::pair<std::string, std::shared_ptr<Module>>> beside_;
 };
 
 // What is learnt beside a weight, which stays as it is: LoRA (Hu et al., 2021, arXiv:2106.09685) and its like.

@@ -48,6 +48,12 @@ struct StepContext {
   // numbers. Empty in evaluations.
   std::function<void(Pass& pass, std::size_t micro_batch)> as_learnt = {};
   double epoch = 0;  // of the data, as the step begins; 0 where nobody knows
+  // Further records for this step, as many as it has: later steps' are then later ones. Of all ranks at once; empty:
+  // the data have ended. There where Needs::asks_for_more is, but in evaluations.
+  std::function<Group()> more = {};
+  // Writes lines of JSON that name the step into the run folder's completions.jsonl: what rank 0 gives. There on all
+  // ranks where this step's numbers are logged, else empty.
+  std::function<void(const std::vector<std::string>& lines)> tell_answers = {};
 };
 
 // How a model beside the one that is trained follows it: after each `every` steps its weights are 1 - share times
@@ -67,6 +73,7 @@ struct Needs {
   ProblemType problem_type = ProblemType::single_label_classification;  // of labelled records
   TokenLabels token_labels = {};  // of tagged records and steps
   std::optional<std::int64_t> max_target_length = {};  // TargetOptions
+  std::string source_language = {}, target_language = {};  // likewise
   QuestionOptions questions = {};  // of questions, whose model is given a head that answers them
   // Of labelled and tagged records and steps; empty: those of the model, else of the data. Of others, what a
   // classification head is for that the model is given where it has none; one label is a score.
@@ -91,6 +98,8 @@ struct Needs {
   // tokens behind the prompt at most. No rank can do so that has a share of the model (parallel.fsdp).
   std::int64_t answers = 0, answer_tokens = 0, evaluation_answers = 0;  // the last: of held-out prompts
   std::optional<std::int64_t> answers_at_once = {};                    // nothing: all of a micro-batch
+  bool asks_for_more = false;  // StepContext::more: then steps have all the same number of rows, and length
+  bool keeps_turns = false;  // of as many answers keys and values are kept meanwhile, for their next turns
   std::string compares_answers = {};  // what needs something to compare them with, in every record; "": nothing does
   // prepare() deals a rank's micro-batches out to so many groups, and gives each of these so many times.
   std::int64_t updates = 1, iterations = 1;
@@ -154,6 +163,9 @@ class HONE_API Objective {
   // and extra, and without what an earlier call left behind: then a device may remember the work of a pass and do it
   // again with other tensors.
   virtual bool is_recordable() const { return false; }
+  // Whether sums() and loss() are sums over tokens, each by itself, so that several ranks may compute a micro-batch
+  // together (parallel.context): then they are given some of its tokens. prepare() sees all of them on each rank.
+  virtual bool takes_context() const { return false; }
   // Adds to what is logged of an update, by what its terms are divided by, over all micro-batches and ranks.
   virtual void measure_step(const Sums& /*amounts*/, std::map<std::string, Metric>& /*metrics*/) const {}
   // Numbers of its own that updates have changed, by names: kept in checkpoints and given back when a run goes on.

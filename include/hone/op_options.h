@@ -50,6 +50,7 @@ struct AttentionOptions {
   // is a function of the seed, the query head and the places of query and key among the tokens.
   double dropout = 0;
   std::uint64_t seed = 0;
+  std::int64_t first_head = 0;  // number of the first query head, where those that are given are not all
   // One more score of each query head, [H], that takes its share of the weights and gives nothing for it, as in
   // gpt-oss; null: none.
   const at::Tensor* sinks = nullptr;

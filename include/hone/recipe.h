@@ -11,6 +11,7 @@
 #include "hone/callback.h"
 #include "hone/config_read.h"
 #include "hone/data_section.h"
+#include "hone/evaluation.h"
 #include "hone/objective.h"
 #include "hone/optimizer.h"
 #include "hone/quantization.h"
@@ -59,6 +60,7 @@ struct ModelSection {
   LoadSection load;
   std::vector<TrainableWeights> trainable;
   Quantization quantization;
+  bool texts_only = false;
   std::map<std::string, config::Open> config;
   static constexpr std::string_view kShorthand = "path", kRest = "config";
   static constexpr auto fields() {
@@ -76,6 +78,9 @@ struct ModelSection {
             "run. Default: all are trained. `{match: layers, from: 100, until: 500}` trains them for some steps only."),
         field("quantization", &C::quantization,
               "Weights in fewer bits beside an adapter (QLoRA)."),
+        field("texts_only", &C::texts_only,
+              "Of a model of texts and pictures its texts' half alone, where that is a model of its own, as of Gemma "
+              "3: nothing else is loaded, and checkpoints are of that type."),
         field("config", &C::config,
               "For a fresh model instead of path: `type: llama` and the keys of Hugging Face's config.json. Beside "
               "path: keys of its config.json that are to be others, as `rope_theta: 500000`.")};
@@ -85,13 +90,18 @@ struct ModelSection {
 
 // How a model is spread over ranks (hone launch, torchrun, ...).
 struct ParallelSection {
-  std::int64_t fsdp = 1;
+  std::int64_t fsdp = 1, context = 1;
   static constexpr auto fields() {
     using C = ParallelSection;
     return std::tuple{
         field("fsdp", &C::fsdp,
               "Ranks that share out weights, masters, moments and gradients, each keeping a part of every "
               "block (fully sharded); -1: all of them; 1: each has all.",
+              at_least(-1), OnResume::free),
+        field("context", &C::context,
+              "Ranks that compute a micro-batch together, each a stretch of its tokens and, where these see each "
+              "other, all tokens of some heads: long rows take so many times less memory; -1: all of them; 1: each "
+              "rank has micro-batches of its own.",
               at_least(-1), OnResume::free)};
   }
   HONE_API void validate(Problems& problems) const;
@@ -138,6 +148,7 @@ struct Recipe {
   std::string tokenizer;
   DataSection data;
   config::Choice<Objective> objective{"causal_lm", nullptr};
+  std::vector<config::Choice<Evaluation>> metrics;
   config::Choice<Optimizer> optimizer{"adamw", nullptr};
   TrainerSection trainer;
   ParallelSection parallel;
@@ -153,6 +164,8 @@ struct Recipe {
               "`bytes`, a tokenizer.json, a folder that holds one, or `none`; default: the model's own."),
         field("data", &C::data, "What it is trained on."),
         field("objective", &C::objective, "Kind of training."),
+        field("metrics", &C::metrics, "What is measured on evaluation sets besides what the objective measures.",
+              OnResume::record),
         field("optimizer", &C::optimizer, "How weights are updated."),
         field("trainer", &C::trainer, "How long, in what steps, and what is written on the way."),
         field("parallel", &C::parallel, "How the model is spread over several processes.", OnResume::free),

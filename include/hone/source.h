@@ -22,6 +22,7 @@ struct TextRecord {
 };
 struct PromptRecord {
   std::string prompt, completion;
+  std::vector<std::string> others = {};  // other good completions: none is learnt, answers are compared with all
 };
 struct IdsRecord {
   std::vector<std::int32_t> input_ids;
@@ -157,6 +158,9 @@ struct TokenLabels {
 struct TargetOptions {
   std::optional<std::int64_t> max_length = {};  // their tokens at most; nothing: as many as sources have
   std::int32_t start = 0;                       // what a target is begun with, and which nobody learns
+  // The tokens of languages that sources and targets are marked with, in place of that which the tokenizer puts around
+  // a text; "": that one.
+  std::string source_language = {}, target_language = {};
 };
 
 // How questions become documents: each is the question and as much of its text as max_length has room for.
@@ -177,6 +181,7 @@ struct SourceFile {
   std::function<void()> waiting = {};
   bool pictures = false;          // records of language may have some
   std::string image_folder = {};  // that their paths start from; "": the file's own
+  std::string chat_template_kwargs = {};  // of conversations that do not say otherwise, a JSON object; "" = none
 };
 
 // A place between two records of a source; what the numbers mean is the source's matter.

@@ -43,6 +43,11 @@ class HONE_API Collectives {
   // Begun in the same order on all ranks.
   virtual std::unique_ptr<Begun> begin_sum(const Tensor& whole, const Tensor& share) = 0;     // into share
   virtual std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) = 0;  // into whole
+  // Likewise: of `from` an equal part for each rank; into `to`, as large, what each has for this one, in rank order.
+  virtual std::unique_ptr<Begun> begin_all_to_all(const Tensor& from, const Tensor& to) = 0;
+  // Of ranks 0 to size - 1 together, of the `size` behind them together, and so on: those of this rank's group. By all
+  // ranks, in the same order; size divides size(). What groups begin is on its way beside what all ranks do.
+  virtual std::shared_ptr<Collectives> among(int size) = 0;
   // What each rank gives, in rank order.
   virtual std::vector<std::string> gather(const std::string& own) = 0;
   // What this rank is at, for those that wait for it: "step 41, saving".
@@ -67,6 +72,8 @@ class HONE_API World {
   void add_up(Tensor& sum) const;                                                       // in place; contiguous
   std::unique_ptr<Begun> begin_sum(const Tensor& whole, const Tensor& share) const;     // Collectives
   std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) const;  // Collectives
+  std::unique_ptr<Begun> begin_all_to_all(const Tensor& from, const Tensor& to) const;  // Collectives
+  World among(int size) const;  // Collectives; of 1: this process alone
   std::vector<std::string> gather(const std::string& own) const;
   std::vector<Sums> gather(const Sums& own) const;
   std::string from_first(const std::string& own) const;  // rank 0's

@@ -15,8 +15,9 @@ namespace {
 // talk: null where it has nothing to read and its output is not kept.
 std::string run(const std::string& command, const ChildOptions& options, Talk* talk) {
   pid_t child = 0;
+  Guard guard;
   const bool stops = options.stopped && !options.stopped();  // where that is so before, the command belongs to the end
-  if (std::string failure = start_shell(child, command, options, talk); !failure.empty()) return failure;
+  if (std::string failure = start_shell(child, guard, command, options, talk); !failure.empty()) return failure;
   const Stopwatch watch;
   const auto given_up = [&] { return (stops && options.stopped()) || (talk && talk->is_too_much()); };
   const auto status = wait_for(child, options.seconds, given_up, talk);

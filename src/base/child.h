@@ -13,8 +13,8 @@ namespace hone {
 const std::vector<std::string>& rank_variables();
 
 // Waits for /bin/sh -c `command`, which has nothing to read, writes to this process's standard error and has no other
-// open file, in a process group of its own: what is typed at the terminal does not end it. "": it ended with 0; else
-// why not, as "exit code 3". Any thread.
+// open file, in a process group of its own: what is typed at the terminal does not end it; where this process ends
+// first, also by SIGKILL, the group is ended. "": it ended with 0; else why not, as "exit code 3". Any thread.
 std::string run_shell(const std::string& command, const ChildOptions& options);
 
 struct ChildResult {

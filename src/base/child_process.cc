@@ -77,10 +77,13 @@ class NoPipeSignal {
   bool was_pending_ = false;
 };
 
+constexpr int kNothing = -1;  // in place of a file: /dev/null
+
 // What the new process is given: signals as in a fresh one, a group of its own, no files but the three.
 class Spawn {
  public:
-  explicit Spawn(const Talk* talk) {
+  // An input is opened before an output: where this process has no such files, no pipe's end is in another's place.
+  Spawn(int input, int output, int error) {
     posix_spawnattr_init(&attributes_);
     posix_spawn_file_actions_init(&files_);
     sigset_t none, all;
@@ -90,11 +93,9 @@ class Spawn {
     posix_spawnattr_setsigdefault(&attributes_, &all);
     posix_spawnattr_setpgroup(&attributes_, 0);
     posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-    if (talk)  // its input was opened first: where this process has no such files, no pipe's end is in another's place
-      posix_spawn_file_actions_adddup2(&files_, talk->its_input(), STDIN_FILENO);
-    else
-      posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files_, talk ? talk->its_output() : STDERR_FILENO, STDOUT_FILENO);
+    give(input, STDIN_FILENO, O_RDONLY);
+    give(output, STDOUT_FILENO, O_WRONLY);
+    if (error != STDERR_FILENO) give(error, STDERR_FILENO, O_WRONLY);
 #if defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 34)
     posix_spawn_file_actions_addclosefrom_np(&files_, STDERR_FILENO + 1);  // before: ours are O_CLOEXEC
@@ -113,6 +114,12 @@ class Spawn {
   }
 
  private:
+  void give(int file, int as, int mode) {
+    if (file == kNothing)
+      posix_spawn_file_actions_addopen(&files_, as, "/dev/null", mode, 0);
+    else
+      posix_spawn_file_actions_adddup2(&files_, file, as);
+  }
   posix_spawnattr_t attributes_;
   posix_spawn_file_actions_t files_;
 };
@@ -173,9 +180,41 @@ bool Talk::read_some() {
   return got > 0;
 }
 
-std::string start_shell(pid_t& child, const std::string& command, const ChildOptions& options, Talk* talk) {
+std::string Guard::start() {
+  PipeEnd its_input;
+  if (!open_pipe(its_input, to_it_)) return not_started(errno);
+  // A group, then a line where there is nothing to do any more. TERM comes before KILL, as where this process ends it.
+  const std::string command = fmt::format(
+      "read -r group || exit; read -r end && exit; kill -s TERM -- -$group; sleep {:g}; kill -s KILL -- -$group",
+      kGraceSeconds);
+  const int error = Spawn(its_input.fd(), kNothing, kNothing).start(process_, command, {});
+  if (error) process_ = 0;
+  return error ? not_started(error) : "";
+}
+
+void Guard::tell(const std::string& line) const {
+  const NoPipeSignal guard;
+  while (write(to_it_.fd(), line.data(), line.size()) < 0 && errno == EINTR) {
+  }
+}
+
+void Guard::watch(pid_t group) { tell(std::to_string(group) + "\n"); }
+
+Guard::~Guard() {
+  if (process_ == 0) return;
+  tell("end\n");
+  to_it_.shut();
+  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::string start_shell(pid_t& child, Guard& guard, const std::string& command, const ChildOptions& options,
+                        Talk* talk) {
   if (talk && !talk->open()) return not_started(errno);
-  if (const int error = Spawn(talk).start(child, command, options)) return not_started(error);
+  if (std::string failure = guard.start(); !failure.empty()) return failure;
+  Spawn spawn(talk ? talk->its_input() : kNothing, talk ? talk->its_output() : STDERR_FILENO, STDERR_FILENO);
+  if (const int error = spawn.start(child, command, options)) return not_started(error);
+  guard.watch(child);
   if (talk) talk->has_started();
   return "";
 }

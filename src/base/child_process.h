@@ -32,6 +32,23 @@ class PipeEnd {
   int fd_ = -1;
 };
 
+// Ends what a command has started where this process ends first, however it does: a process of its own that reads a
+// pipe of which nobody else has the other end.
+class Guard {
+ public:
+  Guard() = default;
+  ~Guard();  // lets it be
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  std::string start();      // "", or why not
+  void watch(pid_t group);  // what it is to end. REQUIRES: start() was called
+
+ private:
+  void tell(const std::string& line) const;
+  PipeEnd to_it_;
+  pid_t process_ = 0;
+};
+
 // What a command is given to read and what it writes, both at once: it may fill one pipe before it empties the other.
 class Talk {
  public:
@@ -70,8 +87,10 @@ class Talk {
   PipeEnd its_input_, to_it_, from_it_, its_output_;
 };
 
-// "", or why not. talk: null where it has nothing to read and its output is not kept.
-std::string start_shell(pid_t& child, const std::string& command, const ChildOptions& options, Talk* talk);
+// "", or why not. talk: null where it has nothing to read and its output is not kept. guard: as long as it lives, the
+// command does not outlive this process.
+std::string start_shell(pid_t& child, Guard& guard, const std::string& command, const ChildOptions& options,
+                        Talk* talk);
 
 // Its status once it has ended; nothing: it still runs after so long, or when it is given up.
 std::optional<int> wait_for(pid_t child, double seconds, const std::function<bool()>& given_up = {},

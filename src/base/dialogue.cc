@@ -18,6 +18,7 @@ struct Dialogue::State {
   ChildOptions options;
   Talk talk;
   pid_t child = 0;
+  Guard guard;
   std::string failure;  // "": it runs
   explicit State(const ChildOptions& given) : options(given), talk("", given.most_output, Talk::Input::first) {}
 
@@ -42,7 +43,7 @@ struct Dialogue::State {
 };
 
 Dialogue::Dialogue(const std::string& command, const ChildOptions& options) : state_(std::make_unique<State>(options)) {
-  state_->failure = start_shell(state_->child, command, options, &state_->talk);
+  state_->failure = start_shell(state_->child, state_->guard, command, options, &state_->talk);
 }
 
 Dialogue::~Dialogue() {

@@ -9,7 +9,8 @@
 
 namespace hone {
 
-// /bin/sh -c `command` as run_shell() has it, with standard input and output that stay open. One thread at a time.
+// /bin/sh -c `command` as run_shell() has it, with standard input and output that stay open: it and all that it has
+// started end with this process. One thread at a time.
 class Dialogue {
  public:
   // options.seconds: from what was said to it, or a line of its own, to its next line; and for its end. Starts it.

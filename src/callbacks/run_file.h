@@ -15,7 +15,7 @@ namespace hone::callbacks {
 inline void check_run_file(const std::string& name, const std::string& path, Problems& problems,
                            const std::string& but_for = "") {
   static constexpr std::array kOwn{"config.yaml", "run.json", "metrics.jsonl", "metrics.csv", "histograms.jsonl",
-                                   "samples.jsonl", "checkpoints", "cache", "profile"};
+                                   "samples.jsonl", "completions.jsonl", "checkpoints", "cache", "profile"};
   const bool taken = name != but_for && std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();
   problems.require(io::is_plain_name(name) && !taken, path,
                    "got " + hone::quoted(name) + ", expected a name without a path, of none of the run's own files");

@@ -12,6 +12,7 @@
 #include "base/signals.h"
 #include "callbacks/run_file.h"
 #include "data/choose_template.h"
+#include "generate/rows.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
 #include "hone/data.h"
@@ -49,12 +50,13 @@ struct SamplesConfig {
         field("every", &C::every, "Steps between samples; 0 = not by steps.", at_least(0)),
         field("after_evaluation", &C::after_evaluation,
               "Samples after each evaluation, of the weights that were evaluated."),
-        field("prompts", &C::prompts, "Texts to go on with."),
+        field("prompts", &C::prompts, "Texts to go on with; of a model with an encoder, to answer."),
         field("chat", &C::chat, "Each prompt is what a user says, through the tokenizer's chat template."),
         field("system", &C::system, "With chat: the system message."),
         field("from", &C::from,
               "Prompts from the data as well: train, eval (the first set), or a set's name. Of pairs and "
-              "conversations what stands before the first answer, of texts their beginning."),
+              "conversations what stands before the first answer, of texts their beginning; of a model with an encoder "
+              "its sources."),
         field("count", &C::count, "How many prompts are taken from the data.", at_least(1)),
         field("prompt_share", &C::prompt_share, "How much of a text is its beginning.", {.low = 0, .high = 1}),
         field("max_new_tokens", &C::max_new_tokens, "Tokens to generate at most.", at_least(1)),
@@ -127,6 +129,23 @@ std::optional<Prompt> prompt_of(const HostDoc& doc, double share, bool asked, co
   return made;
 }
 
+// The sources of a row, each with what the data make of it.
+std::vector<Prompt> sources_of(const HostRow& row, const Tokenizer& tokenizer) {
+  std::vector<Prompt> all;
+  for (const HostDoc& doc : row) {
+    if (doc.role == Role::source) {
+      all.push_back({"", to_ids(doc.ids), "", std::nullopt});
+      all.back().text = tokenizer.decode(all.back().ids, /*skip_special=*/false);
+    } else if (doc.role == Role::target && !all.empty()) {
+      std::vector<std::int32_t> target;
+      for (const std::int64_t id : doc.targets)
+        if (id != -100) target.push_back(static_cast<std::int32_t>(id));
+      all.back().reference = tokenizer.decode(target);
+    }
+  }
+  return all;
+}
+
 class Samples final : public Callback {
  public:
   using Config = SamplesConfig;
@@ -140,7 +159,8 @@ class Samples final : public Callback {
     if (view.weights->shared_out())
       throw Error(ErrorKind::config, "callbacks: samples: not with parallel.fsdp, where no rank has a whole model")
           .hint("hone generate makes samples of each checkpoint");
-    require_causal_lm(view.model, "callback samples");
+    require_language_model(view.model, "callback samples");
+    if (config_.chat) require_causal_lm(view.model, "callback samples with chat");
     generation_ = config_.generation();
     take_template(*view.tokenizer);
     for (std::size_t i = 0; i < config_.prompts.size(); ++i) prompts_.push_back(given(view, i));
@@ -189,10 +209,9 @@ class Samples final : public Callback {
     const Tokenizer& tokenizer = *view.tokenizer;
     const std::string where = fmt::format("callbacks: samples.prompts.{}", i);
     Prompt made{"prompts", {}, config_.prompts[i], std::nullopt};
-    made.ids = tokenizer.encode(config_.chat ? chat_text(config_.prompts[i], where) : made.text, !config_.chat).ids;
-    if (!config_.chat && tokenizer.adds_eos && !made.ids.empty() && made.ids.back() == tokenizer.eos_id)
-      made.ids.pop_back();
-    if (made.ids.empty() && tokenizer.bos_id) made.ids.push_back(*tokenizer.bos_id);
+    made.ids = view.model.seq2seq_lm() ? generate::source_ids(tokenizer, made.text)
+               : config_.chat ? tokenizer.encode(chat_text(view, config_.prompts[i], where), /*special=*/false).ids
+                            : generate::prompt_ids(tokenizer, made.text);
     if (made.ids.empty())
       throw Error(ErrorKind::config, where + ": no tokens; expected at least one")
           .hint("give it some text, or take a tokenizer with a beginning-of-sequence token");
@@ -204,14 +223,14 @@ class Samples final : public Callback {
     return made;
   }
 
-  std::string chat_text(const std::string& prompt, const std::string& where) const {
+  std::string chat_text(const TrainView& view, const std::string& prompt, const std::string& where) const {
     nlohmann::ordered_json messages = nlohmann::ordered_json::array();
     const auto add = [&](const char* role, const std::string& content) {
       messages.push_back({{"role", role}, {"content", content}});
     };
     if (!config_.system.empty()) add("system", config_.system);
     add("user", prompt);
-    const Conversation conversation{messages.dump(), "", "", "", -1};
+    const Conversation conversation{messages.dump(), "", "", view.chat_template_kwargs, -1};
     const text::Chat chat = text::chat_for(*template_, conversation, where);
     const auto now = static_cast<std::int64_t>(wall_seconds());
     return template_->render(chat, {.generation_prompt = true, .now = now}).text;
@@ -234,6 +253,15 @@ class Samples final : public Callback {
                 fmt::format("callbacks: samples.from: got {}, expected one of {}", hone::quoted(name), known));
   }
 
+  std::vector<Prompt> prompts_in(const TrainView& view, const Dataset& data, const HostRow& row) const {
+    if (view.model.seq2seq_lm()) return sources_of(row, *view.tokenizer);
+    std::vector<Prompt> all;
+    for (const HostDoc& doc : row)
+      if (auto prompt = prompt_of(doc, config_.prompt_share, data.report().asked > 0, *view.tokenizer))
+        all.push_back(std::move(*prompt));
+    return all;
+  }
+
   // The first rows of an order that the seed decides.
   void take_from(const TrainView& view) {
     std::string name = config_.from;
@@ -242,11 +270,10 @@ class Samples final : public Callback {
     const std::size_t wanted = prompts_.size() + static_cast<std::size_t>(config_.count);
     const auto rows = static_cast<std::uint64_t>(data.rows());
     for (std::uint64_t i = 0; i < rows && prompts_.size() < wanted; ++i)
-      for (const HostDoc& doc : data.row(static_cast<std::int64_t>(random.permuted(i, rows)))) {
-        std::optional<Prompt> prompt = prompt_of(doc, config_.prompt_share, data.report().asked > 0, *view.tokenizer);
-        if (!prompt || prompts_.size() == wanted) continue;
-        prompt->source = name;
-        prompts_.push_back(std::move(*prompt));
+      for (Prompt& prompt : prompts_in(view, data, data.row(static_cast<std::int64_t>(random.permuted(i, rows))))) {
+        if (prompts_.size() == wanted) break;
+        prompt.source = name;
+        prompts_.push_back(std::move(prompt));
       }
     if (prompts_.size() < wanted && view.world->is_first())
       log::warning("callback samples: {} of {} prompts, all that the data set {} has",

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "data/conversations.h"
 #include "data/pictures.h"
+#include "data/template_variables.h"
 #include "hone/error.h"
-#include "io/json.h"
 #include "text/chat/chat_printed.h"
 
 namespace hone::cli {
@@ -45,10 +45,7 @@ ChatPrompts::ChatPrompts(std::shared_ptr<const Tokenizer> tokenizer, std::string
   if (!template_)
     throw Error(ErrorKind::config, "--chat: the tokenizer has no chat template")
         .hint("put a chat_template.jinja beside its tokenizer.json, or give one by --chat-template");
-  if (variables_.empty()) return;
-  const std::string what = "--chat-template-kwargs";
-  if (!io::parse_json(variables_, what, {.kind = ErrorKind::usage}).is_object())
-    throw Error(ErrorKind::usage, what + ": expected a JSON object, as in {\"enable_thinking\": false}");
+  data::check_variables(variables_, "--chat-template-kwargs");
 }
 
 Conversation ChatPrompts::of_user(const std::string& text, std::size_t pictures) const {
@@ -121,15 +118,6 @@ Conversation ChatPrompts::of_prompt(const std::string& text, const ordered_json&
   return with_fields(row, ordered_json::array({data::message("user", text)}), place, pictures);
 }
 
-std::string ChatPrompts::with_flags(const std::string& own) const {
-  if (own.empty() || variables_.empty()) return own + variables_;
-  const ordered_json given = ordered_json::parse(own);
-  if (!given.is_object()) return own;  // who reads it says so
-  ordered_json all = ordered_json::parse(variables_);
-  all.update(given);
-  return all.dump();
-}
-
 Conversation ChatPrompts::with_fields(const ordered_json& row, ordered_json messages, const data::Place& place,
                                       std::vector<PictureFile>& pictures) const {
   const std::string system = system_of(row, place);
@@ -147,7 +135,7 @@ Conversation ChatPrompts::with_fields(const ordered_json& row, ordered_json mess
     const ordered_json tools = data::read_tools(row["tools"], "tools", place);
     if (!tools.is_null()) conversation.tools = data::template_json(tools, place);
   }
-  conversation.variables = with_flags(conversation.variables);
+  conversation.variables = data::with_others(conversation.variables, variables_);
   return conversation;
 }
 

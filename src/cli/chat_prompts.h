@@ -56,8 +56,6 @@ class ChatPrompts {
  private:
   Conversation with_fields(const nlohmann::ordered_json& row, nlohmann::ordered_json messages,
                            const data::Place& place, std::vector<PictureFile>& pictures) const;
-  // A row's own variables beside those that are given for all; of one that both have, the row's value counts.
-  std::string with_flags(const std::string& own) const;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const text::ChatTemplate> template_;
   std::string system_, variables_;

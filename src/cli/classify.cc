@@ -24,7 +24,6 @@
 #include "hone/command.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
-#include "hub/own_tokenizer.h"
 #include "nn/finite.h"
 #include "tensor/host.h"
 #include "train/inputs.h"
@@ -119,10 +118,8 @@ class Classify final : public Command {
     if (!flags_.columns.empty() && !flags_.text.empty())
       throw Error(ErrorKind::usage, "--columns: not together with --text, which has no fields");
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
-    tokenizer_ = data::with_chat_template(
-        flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
-        flags_.chat_template, "--chat-template");
-    warn_about_tokenizer(place, flags_.tokenizer, *tokenizer_);
+    tokenizer_ = data::with_chat_template(tokenizer_of(place, flags_.tokenizer), flags_.chat_template,
+                                          "--chat-template");
     model_ = load_model(place, flags_);
     const bool of_tokens = model_->classifier() && model_->classifier()->of_tokens();
     if (!model_->classifier()) require_classifier(*model_, "classify");
@@ -134,8 +131,10 @@ class Classify final : public Command {
     check_kind(of_questions);
     of_questions ? make_question_answers() : of_tokens ? make_token_answers(place) : make_how();
     const StopSignal signals;
-    if (!flags_.question.empty())
-      of_questions_->add({.question = flags_.question, .context = flags_.context}, {"--question", 1});
+    const bool one_context = flags_.context.size() == 1;
+    for (std::size_t i = 0; i < flags_.question.size(); ++i)
+      of_questions_->add({.question = flags_.question[i], .context = flags_.context[one_context ? 0 : i]},
+                         {"--question", static_cast<std::int64_t>(i) + 1});
     for (const std::string& text : flags_.text) add(text, {"--text", ++told_});
     const std::string file = flags_.data.empty() ? "-" : flags_.data;
     if (!flags_.data.empty() || (flags_.text.empty() && flags_.question.empty()))
@@ -175,6 +174,10 @@ class Classify final : public Command {
       throw Error(ErrorKind::usage, "--words and --step-separator: this model answers questions");
     if (asked.question.empty() != asked.context.empty())
       throw Error(ErrorKind::usage, "--question and --context: expected both or none");
+    if (asked.context.size() > 1 && asked.context.size() != asked.question.size())
+      throw Error(ErrorKind::usage, fmt::format("--context: got {} for {}; expected one for all, or one for each",
+                                                asked.context.size(),
+                                                counted(std::ssize(asked.question), "question")));
   }
 
   void make_question_answers() {

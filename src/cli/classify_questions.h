@@ -21,14 +21,16 @@ namespace hone::cli {
 
 struct QuestionFlags : ModelFlags {
   using Base = ModelFlags;
-  std::string question, context;
+  std::vector<std::string> question, context;
   std::optional<std::int64_t> n_best, max_answer_length, doc_stride;
   std::optional<double> null_threshold;
   static constexpr auto own_fields() {
     using C = QuestionFlags;
     return std::tuple{
-        field("question", &C::question, "Of a model that answers questions: a question about --context."),
-        field("context", &C::context, "The text that holds the answer."),
+        field("question", &C::question, 
+              "Of a model that answers questions: a question about --context; may be given several times."),
+        field("context", &C::context,
+              "The text that holds the answer; given several times, of each --question its own."),
         field("n_best", &C::n_best, "So many answers to each question, the likeliest first; default: one.",
               {.low = 1, .high = 1000}),
         field("max_answer_length", &C::max_answer_length, "Tokens of an answer at most; default: 30.",

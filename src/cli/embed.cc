@@ -19,7 +19,6 @@
 #include "hone/command.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
-#include "hub/own_tokenizer.h"
 #include "hub/sentence_files.h"
 #include "io/safetensors_writer.h"
 #include "nn/finite.h"
@@ -109,9 +108,7 @@ class Embed final : public Command {
       throw Error(ErrorKind::usage, "--columns: not together with --text, which has no fields");
     if (!flags_.out.empty()) io::require_replaceable(flags_.out, ErrorKind::data, kEmbeddings);
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
-    tokenizer_ =
-        flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer);
-    warn_about_tokenizer(place, flags_.tokenizer, *tokenizer_);
+    tokenizer_ = tokenizer_of(place, flags_.tokenizer);
     model_ = load_model(place, flags_);
     choose(said_by_folder(place, *model_));
     TextsToClassify texts(parse_columns(flags_.columns));

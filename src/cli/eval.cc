@@ -19,16 +19,18 @@
 #include "cli/read_data.h"
 #include "data/choose_template.h"
 #include "data/labels.h"
+#include "data/template_variables.h"
 #include "hone/command.h"
 #include "hone/config_read.h"
 #include "hone/evaluation.h"
+#include "hone/generate.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
-#include "hub/own_tokenizer.h"
 #include "hub/sentence_files.h"
 #include "io/safetensors_writer.h"
 #include "nn/text_embedding.h"
 #include "objectives/neighbours.h"
+#include "text/tokenizer/language.h"
 #include "train/evaluate.h"
 #include "train/inputs.h"
 #include "train/pictures.h"
@@ -42,14 +44,14 @@ class Eval final : public Command {
   struct Config : ModelFlags {
     using Base = ModelFlags;
     std::vector<std::string> data, columns, ignore, metric;
-    std::string tokenizer, adapter, logits, image_folder;
+    std::string tokenizer, adapter, logits, image_folder, src_lang, tgt_lang;
     std::optional<std::int64_t> max_length;
     Overlong overlong = Overlong::split;
     Packing packing = Packing::none;
     std::int64_t batch_size = 8;
     bool append_eos = true;
     std::optional<Loss> loss;
-    std::string chat_template;
+    std::string chat_template, chat_template_kwargs;
     bool label_all_tokens = false;
     std::optional<std::string> step_separator;
     std::optional<std::int64_t> doc_stride;
@@ -94,6 +96,14 @@ class Eval final : public Command {
                     "of a text, the completion of a pair, the assistant's turns of a conversation."),
               field("chat_template", &C::chat_template,
                     "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
+              field("chat_template_kwargs", &C::chat_template_kwargs,
+                    "Variables of the chat template for conversations that do not say otherwise, a JSON object as in "
+                    "'{\"enable_thinking\": false}'."),
+              field("src_lang", &C::src_lang,
+                    "Of translators of many languages: the token of the sources' language, as en_XX or eng_Latn, in "
+                    "place of the one that the tokenizer puts around a text."),
+              field("tgt_lang", &C::tgt_lang,
+                    "Likewise of the targets', with which answers begin that are written."),
               field("label_all_tokens", &C::label_all_tokens,
                     "Of words with labels: each token of a word is measured, and not the first alone."),
               field("step_separator", &C::step_separator,
@@ -123,10 +133,8 @@ class Eval final : public Command {
     check_names();
     if (!flags_.logits.empty()) io::require_replaceable(flags_.logits, ErrorKind::data, kLogits);
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
-    const auto tokenizer = data::with_chat_template(
-        flags_.tokenizer.empty() ? hub::own_tokenizer(tokenizer_folder(place)) : load_tokenizer(flags_.tokenizer),
-        flags_.chat_template, "--chat-template");
-    warn_about_tokenizer(place, flags_.tokenizer, *tokenizer);
+    const auto tokenizer = data::with_chat_template(tokenizer_of(place, flags_.tokenizer), flags_.chat_template,
+                                                    "--chat-template");
     const auto model = load_model(place, flags_);
     if (flags_.max_length > model->max_positions())  // not where it was not given
       log::warning("--max-length: got {}, but the model was made for {} tokens", *flags_.max_length,
@@ -136,13 +144,22 @@ class Eval final : public Command {
     if (evaluations[0]->records() == RecordKind::steps)
       step_separator_ = step_separator_of(place, flags_.step_separator);
     folder_ = place.folder;
+    writes_answers_ = std::ranges::any_of(evaluations, &Evaluation::writes_answers);
+    if (writes_answers_)
+      generation_ = generation_defaults(generation_folder(place).string(), model->vocab_size());
+    if (!(flags_.src_lang + flags_.tgt_lang).empty()) require_seq2seq_lm(*model, "--src-lang and --tgt-lang");
+    if (!flags_.tgt_lang.empty())
+      generation_.forced_bos_token_id = text::LanguageMark(*tokenizer, flags_.tgt_lang, "--tgt-lang").id();
     reads_pictures_ = std::all_of(evaluations.begin(), evaluations.end(),
                                   [](const auto& evaluation) { return evaluation->reads_pictures(); });
     nlohmann::ordered_json report;
     for (const std::string& entry : flags_.data) {
       const auto [name, path] = named_file(entry);
       const auto data = with_hint(*model, [&] { return read(path, *model, *tokenizer, *evaluations[0]); });
-      report[name] = evaluate(*model, evaluations, *data, training::pad_id_of(*tokenizer, model->vocab_size()));
+      report[name] = evaluate(*model, evaluations, *data, tokenizer);
+      for (std::size_t i = 0; i < metrics.size(); ++i)
+        if (const std::string words = evaluations[i]->signature(); !words.empty())
+          report[name][metrics[i].type + "_signature"] = words;
       if (!flags_.logits.empty()) write_logits(require_causal_lm(*model, "--logits"), *data, flags_.logits);
     }
     print(report, call.json);
@@ -187,6 +204,10 @@ class Eval final : public Command {
     for (const Metric& metric : metrics) {
       evaluations.push_back(registries().evals.make(metric));
       evaluations.back()->check(model);
+      if (std::ranges::count(metrics, metric.type, &Metric::type) > 1)
+        throw Error(ErrorKind::usage,
+                    fmt::format("--metric {}: given more than once; expected each once, as its numbers have one name",
+                                metric.type));
       const Evaluation &first = *evaluations[0], &last = *evaluations.back();
       if (last.records() != first.records() || last.problem_type() != first.problem_type())
         throw Error(ErrorKind::usage, fmt::format("--metric {} and {}: measured on records of different kinds",
@@ -278,7 +299,9 @@ class Eval final : public Command {
     options.records = evaluation.records();
     if (const Seq2SeqLm* lm = model.seq2seq_lm(); lm && options.records == RecordKind::language)
       options.records = RecordKind::seq2seq, options.targets.start = lm->decoder_start();
+    options.targets.source_language = flags_.src_lang, options.targets.target_language = flags_.tgt_lang;
     options.problem_type = evaluation.problem_type();
+    options.keep_references = writes_answers_;
     if (reads_pictures_) options.pictures = training::pictures_of(model, folder_);
     if (embeds_) {
       options.query_prompt = embeds_->prompt({"query"});
@@ -287,6 +310,8 @@ class Eval final : public Command {
     options.token_labels = token_labels_of({flags_.label_all_tokens, flags_.step_separator}, options.records, "--");
     if (options.records == RecordKind::steps) options.token_labels.step_separator = step_separator_;
     options.questions = questions_of(flags_.doc_stride, options.records, "--");
+    data::check_variables(flags_.chat_template_kwargs, "--chat-template-kwargs");
+    options.chat_template_kwargs = flags_.chat_template_kwargs;
     const bool labelled = options.records == RecordKind::labelled || data::are_of_tokens(options.records);
     if (labelled) options.labels = model.classifier()->labels();
     model.check_length(options.max_length, "--max-length");
@@ -296,10 +321,11 @@ class Eval final : public Command {
   }
 
   nlohmann::ordered_json evaluate(const Model& model, const training::Evaluations& evaluations, const Dataset& data,
-                                  std::int32_t pad_id) const {
+                                  const std::shared_ptr<const Tokenizer>& tokenizer) const {
     const StopSignal signals;
     Progress progress({.what = "eval", .unit = "row", .total = data.rows()});
-    training::EvaluateOptions options{flags_.batch_size, pad_id};
+    training::EvaluateOptions options{flags_.batch_size, training::pad_id_of(*tokenizer, model.vocab_size())};
+    options.tokenizer = tokenizer, options.generation = generation_;
     options.before = [&](std::int64_t rows, std::int64_t tokens) {
       StopSignal::check("evaluating");
       progress.add_tokens(tokens);
@@ -323,13 +349,16 @@ class Eval final : public Command {
       std::cout << name << '\n';
       for (const auto& [metric, value] : metrics.items())
         std::cout << fmt::format("  {:<18} {}\n", metric,
-                                 value.is_number_float() ? fmt::format("{:.6g}", value.get<double>()) : value.dump());
+                                 value.is_number_float() ? fmt::format("{:.6g}", value.get<double>())
+                                 : value.is_string()     ? value.get<std::string>()
+                                                         : value.dump());
     }
   }
 
   Config flags_;
   std::filesystem::path folder_;  // of the model
-  bool reads_pictures_ = false;   // what is measured
+  bool reads_pictures_ = false, writes_answers_ = false;  // what is measured
+  GenerateConfig generation_;  // of who writes answers: what the folder says
   std::optional<hub::SentenceFolder> embeds_;  // what the model's folder says of its vectors
   std::string step_separator_;
 };

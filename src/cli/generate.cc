@@ -21,13 +21,14 @@
 #include "cli/standard_streams.h"
 #include "cli/utf8.h"
 #include "data/choose_template.h"
+#include "data/framed_places.h"
 #include "data/pictures.h"
 #include "generate/rows.h"
 #include "hone/command.h"
 #include "hone/generate.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
-#include "serve/request.h"
+#include "text/tokenizer/language.h"
 #include "train/pictures.h"
 
 namespace hone::cli {
@@ -37,6 +38,7 @@ namespace {
 struct Prompt {
   std::string given, text;
   std::vector<PictureFile> pictures = {};
+  std::string where = {};  // of several, which one it is
 };
 
 // Nobody takes the answer any longer.
@@ -67,7 +69,7 @@ class Generate final : public Command {
   struct Config : ModelFlags {
     using Base = ModelFlags;
     std::vector<std::string> prompt, image;
-    std::string prompts, tokenizer, adapter, system, chat_template, chat_template_kwargs;
+    std::string prompts, tokenizer, adapter, system, chat_template, chat_template_kwargs, src_lang, tgt_lang;
     bool chat = false;
     std::optional<std::int64_t> max_new_tokens, top_k, batch_size, num_beams;
     std::optional<double> temperature, top_p, min_p, repetition_penalty;
@@ -126,6 +128,12 @@ class Generate final : public Command {
                     "Answers that are followed side by side for a prompt, of which the likeliest is given; 1 = none; "
                     "default: as generation_config.json says.",
                     {.low = 1, .high = 1024}),
+              field("src_lang", &C::src_lang,
+                    "Of translators of many languages: the token of the prompts' language, as en_XX or eng_Latn, in "
+                    "place of the one that the tokenizer puts around a text."),
+              field("tgt_lang", &C::tgt_lang,
+                    "Likewise of the answers', which they begin with; default: forced_bos_token_id of "
+                    "generation_config.json."),
               field("stop", &C::stop, "Text that ends the answer and is left out of it; may be given several times."),
               field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
               field("ignore_eos", &C::ignore_eos, "Go on after the end-of-sequence token."),
@@ -172,9 +180,14 @@ class Generate final : public Command {
     const auto model = load_model(place, flags_);
     reads_sources_ = model->seq2seq_lm() != nullptr;
     if (flags_.chat) require_causal_lm(*model, "--chat");
+    if (!(flags_.src_lang + flags_.tgt_lang).empty()) require_seq2seq_lm(*model, "--src-lang and --tgt-lang");
     AllIds ids;
-    for (const Prompt& prompt : prompts) ids.push_back(encode(*tokenizer, prompt.text)), widen(prompt, ids.back());
-    const GenerateConfig config = defaults_of(place, *model);
+    const auto of_places = data::tokenizer_of_places(*tokenizer, pictures_.get());
+    const Tokenizer& reads = of_places ? *of_places : *tokenizer;
+    for (const Prompt& prompt : prompts) ids.push_back(encode(reads, prompt.text)), widen(prompt, reads, ids.back());
+    GenerateConfig config = defaults_of(place, *model);
+    if (!flags_.tgt_lang.empty())
+      config.forced_bos_token_id = text::LanguageMark(*tokenizer, flags_.tgt_lang, "--tgt-lang").id();
     Generator generator(*model, tokenizer);
     const StopSignal signals;
     const bool one = prompts.size() == 1 && flags_.stream && !json_;
@@ -193,11 +206,19 @@ class Generate final : public Command {
 
   // One answer, while it is written.
   void stream(Generator& generator, const Prompt& prompt, const AllIds& ids, const GenerateConfig& config) const {
+    bool begun = false;
+    const auto show_part = [&](const std::string& text) { begun |= !text.empty(), show(text); };
     try {
-      if (!is_alone()) show(prompt.given);
-      generator.generate(ids, config, [](std::size_t, const std::string& text) { show(text); }, {}, {}, {}, placed_);
+      generator.generate(
+          ids, config,
+          [&](std::size_t, const std::string& text) {
+            if (!begun && !is_alone()) show_part(prompt.given);
+            show_part(text);
+          },
+          {}, {}, {}, placed_);
+      if (!begun && !is_alone()) show(prompt.given);  // an answer of no tokens
     } catch (const Error&) {
-      std::cout << '\n';  // what is said of it does not stand behind half an answer
+      if (begun) std::cout << '\n';  // what is said of it does not stand behind half an answer
       throw;
     }
     std::cout << '\n';
@@ -219,13 +240,11 @@ class Generate final : public Command {
   }
 
   // Pictures to their places among the tokens of a prompt, which come as often as they have tokens.
-  void widen(const Prompt& prompt, std::vector<std::int32_t>& ids) {
+  void widen(const Prompt& prompt, const Tokenizer& tokenizer, std::vector<std::int32_t>& ids) {
     if (!pictures_) return;
     placed_.emplace_back();
-    for (const data::PlacedPicture& one :
-         data::widen_places(ids, nullptr, nullptr, prompt.pictures, *pictures_, "a prompt"))
-      placed_.back().push_back({static_cast<std::int64_t>(one.begin), static_cast<std::int64_t>(one.tokens),
-                                std::make_shared<PictureFile>(one.file), pictures_});
+    placed_.back() = data::doc_pictures(
+        data::widen_places({ids}, prompt.pictures, {*pictures_, tokenizer}, prompt.where), pictures_, prompt.where);
   }
 
   // where: what it is, for errors. A chat's texts become JSON for its template.
@@ -242,13 +261,19 @@ class Generate final : public Command {
     for (const std::string& file : flags_.image) pictures.push_back({.path = file});
     if (!flags_.image.empty() && !flags_.prompts.empty())
       throw Error(ErrorKind::usage, "--image: goes with --prompt; the objects of --prompts have their own pictures");
-    for (const std::string& prompt : flags_.prompt) all.push_back(prompt_of(prompt, "--prompt", pictures));
+    for (const std::string& prompt : flags_.prompt) {
+      all.push_back(prompt_of(prompt, "--prompt", pictures));
+      all.back().where = flags_.prompt.size() == 1 ? "--prompt" : fmt::format("--prompt {}", all.size());
+    }
     if (!flags_.prompts.empty())
       read_prompt_file(flags_.prompts, [&](const nlohmann::ordered_json& value, const data::Place& place) {
         all.push_back(prompt_of(value, place));
+        all.back().where = place.text();
       });
-    if (flags_.prompt.empty() && flags_.prompts.empty()) 
+    if (flags_.prompt.empty() && flags_.prompts.empty()) {
       all.push_back(prompt_of(read_standard_input(), kTyped, pictures));
+      all.back().where = kTyped;
+    }
     if (all.empty()) throw Error(ErrorKind::data, flags_.prompts + ": no prompts");
     if (!unread_.empty())
       log::warning("{}: fields that are not read: {}; how answers are chosen is said by flags", flags_.prompts,
@@ -330,8 +355,8 @@ class Generate final : public Command {
   }
 
   std::vector<std::int32_t> encode(const Tokenizer& tokenizer, const std::string& prompt) const {
-    if (reads_sources_) return generate::source_ids(tokenizer, prompt);
-    return flags_.chat ? tokenizer.encode(prompt, /*special=*/false).ids : serve::prompt_ids(tokenizer, prompt);
+    if (reads_sources_) return generate::source_ids(tokenizer, prompt, flags_.src_lang);
+    return flags_.chat ? tokenizer.encode(prompt, /*special=*/false).ids : generate::prompt_ids(tokenizer, prompt);
   }
   bool is_alone() const { return flags_.chat || reads_sources_; }  // the answer, without what it answers
 
@@ -355,20 +380,27 @@ class Generate final : public Command {
     if (std::find(flags_.stop.begin(), flags_.stop.end(), "") != flags_.stop.end())
       throw Error(ErrorKind::usage, "--stop: got an empty text, expected one to stop at");
     if (!flags_.stop.empty()) config.stop = flags_.stop;
-    if (config.temperature == 0) refuse_sampling();
+    if (config.temperature == 0) refuse_sampling(config.num_beams > 1);
+    if (config.temperature > 0 && config.num_beams > 1)
+      throw Error(ErrorKind::usage, fmt::format("--temperature: got {}, but beams are the likeliest answers, and "
+                                                "nothing is drawn",
+                                                config.temperature))
+          .hint("--num-beams 1 takes none; --temperature 0 draws nothing");
     config.seed = flags_.seed;
     config.ignore_eos = flags_.ignore_eos;
     if (chat_) chat_->add_turn_end(config);
     return config;
   }
 
-  void refuse_sampling() const {
+  void refuse_sampling(bool beams) const {
     for (const auto& [flag, given] : {std::pair{"--top-k", flags_.top_k.value_or(0) > 0},
                                       {"--top-p", flags_.top_p.value_or(1) < 1},
                                       {"--min-p", flags_.min_p.value_or(0) > 0}})
       if (given)
-        throw Error(ErrorKind::usage, fmt::format("{}: nothing is drawn: the temperature is 0", flag))
-            .hint("--temperature 1 draws each token by its probability");
+        throw Error(ErrorKind::usage, fmt::format("{}: nothing is drawn: {}", flag,
+                                                  beams ? "beams are the likeliest answers" : "the temperature is 0"))
+            .hint(beams ? "leave it out, or draw tokens by --num-beams 1 --temperature 1"
+                        : "--temperature 1 draws each token by its probability");
   }
 
   void print(const Prompt& prompt, const Generated& answer) const {

@@ -13,6 +13,7 @@
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hub/fresh.h"
+#include "hub/replaced_tokenizer.h"
 #include "hub/save.h"
 #include "io/folder_commit.h"
 
@@ -59,6 +60,8 @@ class InitModel final : public Command {
                               model->vocab_size(), tokenizer->vocab_size()));
     init_weights(*model, flags_.seed, flags_.precision);
     const StopSignal signals;
+    if (const std::string fact = tokenizer ? hub::replaced_tokenizer(*model, *tokenizer) : ""; !fact.empty())
+      log::warning("{}", fact);
     hub::save_model_folder(folder, *model, hub::model_files(*model, "", tokenizer.get()), {.replace = flags_.replace});
     report(folder.string(), model->parameter_count(), tokenizer.get(), call.json);
     return 0;

@@ -76,12 +76,18 @@ void tell_unknown_ids(const Dataset& data, const Tokenizer& tokenizer) {
   std::int64_t unknown = 0, highest = 0;
   std::string first;
   for (std::int64_t row = 0; row < data.rows(); ++row)
-    for (const HostDoc& doc : data.row(row))
-      for (const std::int64_t id : doc.ids) {
-        if (id < tokenizer.vocab_size()) continue;
+    for (const HostDoc& doc : data.row(row)) {
+      const auto look_at = [&](std::int64_t id) {
+        if (id < tokenizer.vocab_size()) return;
         if (unknown++ == 0) first = data.record_name(doc.record);
         highest = std::max(highest, id);
+      };
+      for (std::size_t i = 0; i < doc.ids.size(); ++i) {
+        look_at(doc.ids[i]);
+        const bool is_next = i + 1 < doc.ids.size() && doc.targets[i] == doc.ids[i + 1];
+        if (!is_next) look_at(doc.targets[i]);
       }
+    }
   if (unknown == 0) return;
   log::warning("{}: {} the tokenizer does not have; got up to {}, expected at most {}: is it the model's tokenizer?",
                first, unknown == 1 ? "a token id that" : fmt::format("the first of {} tokens whose ids", unknown),

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "cli/other_bits.h"
 #include "hub/cast.h"
 #include "hub/memory.h"
 #include "hub/own_tokenizer.h"
@@ -38,6 +39,7 @@ std::filesystem::path folder_with(const char* file, const ModelPlace& place) {
 }  // namespace
 
 std::unique_ptr<Model> load_model(const ModelPlace& place, const ModelFlags& flags) {
+  warn_of_other_bits(place, flags.quantization);
   return load_frozen_model(place, flags.precision.value_or(stored_precision(place.folder)),
                            devices::choose(flags.device, "--device"), flags.quantization);
 }
@@ -76,6 +78,13 @@ void cast_weights(Model& model, at::ScalarType type, const std::string& where) {
 }
 
 std::filesystem::path tokenizer_folder(const ModelPlace& place) { return folder_with("tokenizer.json", place); }
+
+std::shared_ptr<const Tokenizer> tokenizer_of(const ModelPlace& place, const std::string& given) {
+  if (given.empty()) return hub::own_tokenizer(tokenizer_folder(place));
+  auto tokenizer = load_tokenizer(given);
+  warn_about_tokenizer(place, given, *tokenizer);
+  return tokenizer;
+}
 
 void warn_about_tokenizer(const ModelPlace& place, const std::string& given, const Tokenizer& tokenizer) {
   const std::filesystem::path folder = tokenizer_folder(place);

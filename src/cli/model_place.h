@@ -46,7 +46,10 @@ hub::ModelFiles merged_files(const ModelPlace& place, Model& model);
 std::filesystem::path generation_folder(const ModelPlace& place);
 // The folder whose tokenizer and chat template go with it: the adapter's, where it has a tokenizer.
 std::filesystem::path tokenizer_folder(const ModelPlace& place);
-// given: the flag --tokenizer; "": it was not given. Warns where it is not the model's own.
+// given: the flag --tokenizer; "": it was not given. The model's own (hub::own_tokenizer) then. A warning where it is
+// another one.
+std::shared_ptr<const Tokenizer> tokenizer_of(const ModelPlace& place, const std::string& given);
+// That warning.
 void warn_about_tokenizer(const ModelPlace& place, const std::string& given, const Tokenizer& tokenizer);
 
 }  // namespace hone::cli

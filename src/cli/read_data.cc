@@ -14,6 +14,7 @@
 #include "data/files.h"
 #include "data/stream.h"
 #include "data/stream_entry.h"
+#include "data/template_variables.h"
 #include "hone/hub.h"
 #include "hub/own_tokenizer.h"
 #include "train/inputs.h"
@@ -40,7 +41,7 @@ std::shared_ptr<const Dataset> open_data(const std::vector<DataFile>& files,
 
 // As the first record of an entry says; a stream, which may be read once, shows only its first window anyway.
 bool may_have_ids(const std::vector<DataFile>& files, const Dataset::Options& options) {
-  if (options.records != RecordKind::language) return false;
+  if (options.records != RecordKind::language && options.records != RecordKind::seq2seq) return false;
   return data::is_stream(files) || std::any_of(files.begin(), files.end(), [&](const DataFile& entry) {
     if (entry.weight == 0) return false;  // not read
     Record first;
@@ -62,11 +63,12 @@ DataToInspect from_recipe(const std::string& path) {
   options.problem_type = needs.problem_type;
   options.token_labels = needs.token_labels;
   options.questions = needs.questions;
-  options.targets.max_length = needs.max_target_length;
+  options.targets = training::target_options(needs, nullptr);
   options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
   options.labels = needs.labels;
   // What may be looked at before the model is there.
-  if (needs.pictures && !recipe.model.path.empty() && std::filesystem::exists(recipe.model.path))
+  if (needs.pictures && !recipe.model.texts_only && !recipe.model.path.empty() &&
+      std::filesystem::exists(recipe.model.path))
     options.pictures = training::pictures_in(training::model_source(recipe.model));
   found.data = open_data(recipe.data.train, found.tokenizer, options);
   found.may_have_ids = may_have_ids(recipe.data.train, options);
@@ -137,6 +139,8 @@ DataToInspect read_data(const std::vector<std::string>& paths, const DataFlags& 
   options.problem_type = flags.problem_type;
   options.token_labels = token_labels_of(flags, flags.records, "--data.");
   options.questions = questions_of(flags.doc_stride, flags.records, "--data.");
+  data::check_variables(flags.chat_template_kwargs, "--data.chat-template-kwargs");
+  options.chat_template_kwargs = flags.chat_template_kwargs;
   if (flags.records == RecordKind::language) options.pictures = training::pictures_in(flags.tokenizer);
   found.data = open_data(files, found.tokenizer, options);
   found.may_have_ids = may_have_ids(files, options);

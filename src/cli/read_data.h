@@ -39,7 +39,7 @@ struct DataFlags : TokenFlags {
   ProblemType problem_type = ProblemType::single_label_classification;
   bool append_eos = true;
   std::optional<Loss> loss;
-  std::string chat_template, image_folder;
+  std::string chat_template, chat_template_kwargs, image_folder;
   std::optional<std::int64_t> max_samples, doc_stride;
   static constexpr auto own_fields() {
     using C = DataFlags;
@@ -72,6 +72,9 @@ struct DataFlags : TokenFlags {
             "a text, the completion of a pair, the assistant's turns of a conversation."),
         field("chat_template", &C::chat_template,
               "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
+        field("chat_template_kwargs", &C::chat_template_kwargs,
+              "Variables of the chat template for conversations that do not say otherwise, a JSON object as in "
+              "'{\"enable_thinking\": false}'."),
         field("max_samples", &C::max_samples, "Only this many records of each file, the first ones.", at_least(1)),
         field("doc_stride", &C::doc_stride, "Of questions: tokens that two windows of a text share; default: 128.",
               at_least(0))};

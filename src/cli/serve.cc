@@ -13,6 +13,7 @@
 #include "cli/model_place.h"
 #include "cli/output.h"
 #include "data/choose_template.h"
+#include "data/framed_places.h"
 #include "data/pictures.h"
 #include "hone/command.h"
 #include "hone/generate.h"
@@ -186,10 +187,13 @@ class Serve final : public Command {
       std::vector<PictureFile> pictures;
       return chat->text_of(chat->of_row(row, {kRequest}, pictures));
     };
-    if (const auto reader = training::pictures_of(model, place.folder))
-      served.place_pictures = [&chat, reader](const nlohmann::ordered_json& row, std::vector<std::int32_t>& ids) {
-        return placed(*chat, row, reader, ids);
+    if (const auto reader = training::pictures_of(model, place.folder)) {
+      served.chat_tokenizer = data::tokenizer_of_places(*tokenizer, reader.get());
+      served.place_pictures = [&chat, reader, tokenizer](const nlohmann::ordered_json& row,
+                                                         std::vector<std::int32_t>& ids) {
+        return placed(*chat, row, {reader, tokenizer}, ids);
       };
+    }
     served.template_reads = [own = text::ChatTemplate::of(*tokenizer)](const std::string& name) {
       return own->mentions(name);
     };
@@ -199,19 +203,19 @@ class Serve final : public Command {
   }
 
   // Nobody reads this machine's files by a request.
-  static std::vector<DocPicture> placed(const ChatPrompts& chat, const nlohmann::ordered_json& row,
-                                        const std::shared_ptr<const PictureReader>& reader,
+  struct Reads {
+    std::shared_ptr<const PictureReader> pictures;
+    std::shared_ptr<const Tokenizer> tokenizer;
+  };
+  static std::vector<DocPicture> placed(const ChatPrompts& chat, const nlohmann::ordered_json& row, const Reads& reads,
                                         std::vector<std::int32_t>& ids) {
     std::vector<PictureFile> pictures;
     chat.of_row(row, {kRequest}, pictures);
     for (const PictureFile& picture : pictures)
       if (!picture.path.empty())
         throw Error(ErrorKind::data, "a picture by a path; expected its content, as data:image/png;base64,…");
-    std::vector<DocPicture> all;
-    for (const data::PlacedPicture& one : data::widen_places(ids, nullptr, nullptr, pictures, *reader, kRequest))
-      all.push_back({static_cast<std::int64_t>(one.begin), static_cast<std::int64_t>(one.tokens),
-                     std::make_shared<PictureFile>(one.file), reader});
-    return all;
+    return data::doc_pictures(data::widen_places({ids}, pictures, {*reads.pictures, *reads.tokenizer}, kRequest),
+                              reads.pictures, kRequest);
   }
 
   inline static const std::string kRequest = "request";

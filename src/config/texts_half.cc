@@ -17,8 +17,10 @@ constexpr auto kOfTexts = std::to_array<std::string_view>(
      "use_sliding_window", "sliding_window", "max_window_layers", "layer_types", "attention_dropout",
      "rope_parameters", "rope_scaling", "rope_theta", "bos_token_id", "eos_token_id", "pad_token_id"});
 
-bool is_classifier(const Node& config) {
-  const Node* architectures = config.find("architectures");
+}  // namespace
+
+bool is_of_classifier(const Node& config) {
+  const Node* architectures = config.is_map() ? config.find("architectures") : nullptr;
   if (!architectures || architectures->kind() != Node::Kind::list) return false;
   for (const Node& name : architectures->items())
     if (name.kind() == Node::Kind::scalar &&
@@ -26,8 +28,6 @@ bool is_classifier(const Node& config) {
       return true;
   return false;
 }
-
-}  // namespace
 
 Node texts_half(const Node& config) {
   const Node* texts = config.is_map() ? config.find("text_config") : nullptr;
@@ -43,7 +43,7 @@ Node texts_half(const Node& config) {
   for (const char* key : {kTied, kTiedToo}) take(key, /*wins=*/true);
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) take(key, /*wins=*/true);
   for (const char* key : {"dtype", "torch_dtype", "quantization_config"}) take(key, /*wins=*/false);
-  if (is_classifier(config))
+  if (is_of_classifier(config))
     for (const char* key : {"architectures", "id2label", "label2id", "num_labels", "problem_type"})
       take(key, /*wins=*/true);
   return node;

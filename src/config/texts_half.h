@@ -9,6 +9,9 @@ namespace hone::config {
 // What the file says besides of both halves, such as a tied head, where texts end and labels of a classifier, counts.
 Node texts_half(const Node& config);
 
+// Whether a config.json says that its model has labels for texts or tokens.
+bool is_of_classifier(const Node& config);
+
 // The whole with the section text_config: older files, as Qwen2-VL's, have its keys beside those of the whole. Itself,
 // where there is no vision_config.
 Node with_texts_section(const Node& config);

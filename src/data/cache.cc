@@ -16,6 +16,7 @@
 #include "data/source.h"
 #include "data/source_hash.h"
 #include "data/stream_entry.h"
+#include "data/template_variables.h"
 #include "data/tokenise.h"
 
 namespace hone::data {
@@ -37,6 +38,9 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
   hasher.update_int(file.header ? 1 + *file.header : 0);
   hasher.update_int(static_cast<std::uint64_t>(file.max_samples.value_or(0))).update_int(file.ignore.size());
   for (const std::string& field : file.ignore) hasher.update_field(field);
+  const std::string variables =
+      with_others(variables_text(file.chat_template_kwargs), options.chat_template_kwargs);
+  if (!variables.empty()) hasher.update_field("variables of the chat template").update_field(variables);
   hasher.update_field(tokenizer.fingerprint).update_int(options.append_eos);
   hasher.update_int(options.loss ? 1 + static_cast<std::uint64_t>(*options.loss) : 0);
   hasher.update_int(static_cast<std::uint64_t>(options.records));
@@ -55,7 +59,9 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
     hasher.update_int(static_cast<std::uint64_t>(options.questions.doc_stride));
   if (options.records == RecordKind::seq2seq)
     hasher.update_int(static_cast<std::uint64_t>(options.targets.max_length.value_or(0)))
-        .update_int(static_cast<std::uint64_t>(options.targets.start));
+        .update_int(static_cast<std::uint64_t>(options.targets.start))
+        .update_field(options.targets.source_language)
+        .update_field(options.targets.target_language);
   if (options.problem_type != ProblemType::single_label_classification)
     hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options.problem_type));
   if (options.pictures)  // whose paths the file keeps
@@ -141,7 +147,8 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
   if (is_file) source.emplace(path, options.cache_folder);
   const std::string content = source ? source->hash() : "";
   std::string key = is_file ? key_of(content, file, tokenizer, options) : "";
-  const bool in_memory = options.records == RecordKind::question && options.questions.keep_texts;
+  const bool in_memory =
+      options.keep_references || (options.records == RecordKind::question && options.questions.keep_texts);
   const std::string name = fmt::format("tokens-{}.bin", key), cache = is_file && !in_memory ? options.cache_folder : "";
   std::shared_ptr<const TokenStore> store = maybe_load(cache, name, key);
   std::shared_ptr<TokenStore> made;
@@ -151,6 +158,8 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
     if (store->counts().records == 0) throw Error(ErrorKind::data, fmt::format("{}: no records", path));
     if (is_file && hash_file(path) != content)
       throw Error(ErrorKind::data, fmt::format("{}: changed while it was read", path)).hint("start again");
+  } else {
+    check_still_there(*store, path);
   }
   if (!is_file) key = key_of_tokens(*store, tokenizer);
   check_ids(*store, [&](std::int64_t doc) { return fmt::format("{}:{}", path, store->line(doc)); },

@@ -15,10 +15,12 @@
 #include "base/strings.h"
 #include "data/cache.h"
 #include "data/cut.h"
+#include "data/file_part.h"
 #include "data/files.h"
 #include "data/form.h"
 #include "data/labels.h"
 #include "data/order.h"
+#include "data/pictures.h"
 #include "data/questions.h"
 #include "data/stream_entry.h"
 #include "data/token_targets.h"
@@ -32,6 +34,7 @@ namespace hone {
 namespace {
 
 using data::CachedTokens;
+using data::FilePart;
 using data::Piece;
 using data::RowTable;
 using data::Stretch;
@@ -41,36 +44,6 @@ std::string some_of(std::vector<std::string> paths) {
   if (paths.size() > 3) paths = {paths[0], paths[1], fmt::format("{} more", paths.size() - 2)};
   return join(paths, ", ");
 }
-
-// One file: its tokens, the documents of it that belong to this data set, and their rows.
-struct FilePart {
-  DataFile file;
-  CachedTokens tokens;
-  std::int64_t first_record = 0;  // of all files' documents
-  std::vector<Stretch> stretches = {};
-  RowTable rows = {};
-  std::int64_t first_row = 0, repeated = 0;  // repeated: stretches that were left out
-  data::Targets targets = {};  // of its labels in the data set
-  std::function<std::string(std::int64_t record)> names =
-      {};  // of a stream's window, whose store has records for lines
-  std::int64_t record_of(std::int64_t doc) const { return names ? tokens.store->line(doc) : first_record + doc; }
-  std::string name_of(std::int64_t doc) const {
-    return names ? names(record_of(doc)) : fmt::format("{}:{}", file.path, tokens.store->line(doc));
-  }
-  // One for each record: of a group all its documents.
-  void add_stretches() {
-    const TokenStore& store = *tokens.store;
-    for (std::int64_t doc = 0, end = 0; doc < store.docs(); doc = end) {
-      end = store.group_end(doc);
-      stretches.push_back({store.begin(doc), store.end(end - 1), doc});
-    }
-  }
-  // Whether the file is one document of text, as a .txt file is.
-  bool single_text() const {
-    return stretches.size() == 1 && tokens.store->counts().records == 1 && tokens.store->counts().not_text == 0 &&
-           !tokens.store->has_pictures(0, tokens.store->size());
-  }
-};
 
 constexpr std::int64_t kFewLabels = 20;
 
@@ -117,6 +90,7 @@ class PackedDataset final : public Dataset {
   std::string record_name(std::int64_t record) const override;
   const DataReport& report() const override { return report_; }
   const QuestionDoc* question(std::int64_t record) const override;
+  const std::vector<std::string>* references(std::int64_t record) const override;
   const std::vector<std::string>& labels() const override { return options_.labels; }
   std::string fingerprint() const override;
   std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>> split(double held_out,
@@ -124,7 +98,7 @@ class PackedDataset final : public Dataset {
 
  private:
   void number_labels();
-  static Error unfit_label(const FilePart& part, std::size_t name, const std::string& fact);
+  Error unfit_label(const FilePart& part, std::size_t name, const std::string& fact) const;
   void check_labels(const std::vector<std::string>& texts) const;
   void finish_report();
   const FilePart& part_of_row(std::int64_t row) const;
@@ -192,11 +166,16 @@ void PackedDataset::check_labels(const std::vector<std::string>& texts) const {
         .hint(fmt::format("is this field the label? {} names another", columns_words({{"label", "..."}})));
 }
 
-Error PackedDataset::unfit_label(const FilePart& part, std::size_t name, const std::string& fact) {
+Error PackedDataset::unfit_label(const FilePart& part, std::size_t name, const std::string& fact) const {
   const TokenStore& store = *part.tokens.store;
   std::int64_t doc = 0;
   while (!data::has_label(store, doc, name)) ++doc;
-  return Error(ErrorKind::data, part.name_of(doc) + ": " + fact);
+  Error error(ErrorKind::data, part.name_of(doc) + ": " + fact);
+  if (options_.problem_type == ProblemType::regression) return error;
+  return std::move(error).hint(
+      fmt::format("{}; objective.labels names what a new head learns",
+                  options_.records == RecordKind::tagged ? "a word with the tag -100 is neither learnt nor measured"
+                                                         : "leave such records out"));
 }
 
 void PackedDataset::count_targets(const FilePart& part, const Piece& piece) {
@@ -229,7 +208,7 @@ void PackedDataset::finish_report() {
     for (const Piece& piece : part.rows.pieces) {
       report_.tokens += piece.length;
       for (const data::PlacedPicture& one : part.tokens.store->pictures(piece.begin, piece.end()))
-        ++report_.pictures, report_.picture_tokens += static_cast<std::int64_t>(one.tokens);
+        report_.pictures += one.tile == 0, report_.picture_tokens += static_cast<std::int64_t>(one.tokens);
       const bool tagged = part.tokens.store->is_tagged();
       report_.supervised += part.tokens.store->supervised(tagged ? piece.begin : piece.first_target(),
                                                           tagged ? piece.end() : piece.targets_end());
@@ -316,9 +295,8 @@ HostDoc PackedDataset::doc_of(const FilePart& part, const Piece& piece) const {
   doc.targets.assign(piece.length, -100);
   store.copy_labels(piece.first_target(), piece.targets_end(), doc.targets.data());
   if (store.counts_characters()) doc.per_document["characters"] = store.characters(piece.doc);
-  for (data::PlacedPicture& one : store.pictures(piece.begin, piece.end()))
-    doc.pictures.push_back({static_cast<std::int64_t>(one.begin), static_cast<std::int64_t>(one.tokens),
-                            std::make_shared<PictureFile>(std::move(one.file)), options_.pictures});
+  if (auto placed = store.pictures(piece.begin, piece.end()); !placed.empty())
+    doc.pictures = data::doc_pictures(std::move(placed), options_.pictures, record_name(doc.record));
   if (options_.records == RecordKind::embedding)
     if (const std::string& score = store.label_names()[store.label(piece.doc).name]; !score.empty())
       doc.numbers["score"] = {*parse_double(score), 1};
@@ -342,6 +320,12 @@ const QuestionDoc* PackedDataset::question(std::int64_t record) const {
   if (parts_.front().names) return nullptr;
   const FilePart& part = part_of_record(record);
   return part.tokens.store->question(record - part.first_record);
+}
+
+const std::vector<std::string>* PackedDataset::references(std::int64_t record) const {
+  if (parts_.front().names) return nullptr;
+  const FilePart& part = part_of_record(record);
+  return part.tokens.store->references(record - part.first_record);
 }
 
 std::string PackedDataset::record_name(std::int64_t record) const {

@@ -295,8 +295,6 @@ std::string FieldMap::null_field(const json& value, const std::vector<std::strin
   return "";
 }
 
-namespace {
-
 const char* needed_fields(RecordKind records) {
   return records == RecordKind::labelled ? "text and label"
          : records == RecordKind::asked  ? "a prompt"
@@ -309,8 +307,6 @@ const char* needed_fields(RecordKind records) {
          : records == RecordKind::seq2seq   ? "prompt and completion"
                                          : "chosen and rejected";
 }
-
-}  // namespace
 
 bool FieldMap::is_conversation(const json& value, const Form& form) const {
   if (records_ == RecordKind::seq2seq) return false;
@@ -371,7 +367,7 @@ void FieldMap::read(json value, const Place& place, Record& record) {
   } else if (!form.text.empty()) {
     record.content = TextRecord{string(form.text)};
   } else if (!form.prompt.empty()) {
-    record.content = PromptRecord{string(form.prompt), string(form.completion)};
+    record.content = answered_prompt(string(form.prompt), value, form.completion, place);
   } else {
     IdsRecord one{.input_ids = ids_field(value, form.input_ids, place)};
     if (!form.labels.empty()) one.labels = ids_field(value, form.labels, place);

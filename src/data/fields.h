@@ -70,6 +70,7 @@ class FieldMap {
 
 // The names that columns can give another source, in the order of error messages.
 const std::vector<std::string>& known_fields(RecordKind records);
+const char* needed_fields(RecordKind records);  // for a message; REQUIRES: not language
 // Those that a table of texts can have.
 const std::vector<std::string>& table_fields(RecordKind records);
 

@@ -39,9 +39,9 @@ struct Loader::State {
   std::int64_t rows_before(std::int64_t at) const { return sizes.rows_before(at) + more; }
   void open() { rows = data->read(options.seed, options.shuffle, rows_before(step), position); }
 
-  Made make(std::int64_t at) {
+  Made make(std::int64_t at, std::int64_t beyond) {
     Made made;
-    std::int64_t place = rows_before(at);
+    std::int64_t place = sizes.rows_before(at) + beyond;
     const data::StepSizes::Size size = sizes.at(at);
     for (std::int64_t micro = 0; micro < size.accumulate; ++micro) {
       std::vector<HostRow> batch;
@@ -60,10 +60,11 @@ struct Loader::State {
 
   void start() {
     queue = std::make_unique<BoundedQueue<Made>>(static_cast<std::size_t>(options.ahead));
-    worker = Worker("loader", [this, to = queue.get(), at = step]() mutable {
+    // Of steps that are all alike it does not matter for which one a group is made (again()).
+    worker = Worker("loader", [this, to = queue.get(), at = step, beyond = more]() mutable {
       try {
         for (bool more = true; more; ++at) {
-          Made made = make(at);
+          Made made = make(at, beyond);
           more = !made.group.empty();
           if (!to->push(std::move(made))) return;
         }
@@ -89,7 +90,7 @@ struct Loader::State {
     if (seen) return *seen;
     try {
       if (rows == nullptr) open();
-      if (options.ahead <= 0) return seen.emplace(make(step));
+      if (options.ahead <= 0) return seen.emplace(make(step, more));
       if (queue == nullptr) start();
       std::optional<Made> made = queue->pop();
       HONE_ASSERT(made.has_value());
@@ -154,6 +155,16 @@ void Loader::seek(std::int64_t step, const std::string& position, std::optional<
 
 bool Loader::has_next() { return !state_->peek().group.empty(); }
 std::vector<HostBatch> Loader::next() { return state_->next(); }
+
+std::vector<HostBatch> Loader::again() {
+  State& s = *state_;
+  HONE_ASSERT(s.step > 0 && s.options.warmup.empty() && !s.options.longest);
+  std::vector<HostBatch> group = s.next();
+  if (group.empty()) return group;
+  --s.step;
+  s.more += s.sizes.at(s.step).rows();
+  return group;
+}
 std::string Loader::position() const { return state_->position; }
 
 std::optional<double> Loader::epoch_at(std::int64_t step) const {

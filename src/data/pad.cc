@@ -71,6 +71,7 @@ HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id) {
   batch.positions.assign(cells, 0);
   batch.weight.assign(cells, 0.0f);
   std::int32_t group = -1;
+  std::vector<PicturedDoc> pictured;
   for (std::int64_t i = 0; i < batch.rows; ++i) {
     std::int64_t begin = 0, segment = 0, last_group = -1;
     for (const HostDoc& doc : rows[static_cast<std::size_t>(i)]) {
@@ -79,7 +80,7 @@ HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id) {
       const std::int64_t end = begin + std::ssize(doc.ids), cell = i * batch.length + begin;
       put(batch, cell, ++segment, doc);
       put_extra(batch, cell, doc);
-      add_pictures(batch.pictures, doc.pictures, i, begin);
+      if (!doc.pictures.empty()) pictured.push_back({doc.pictures, i, begin});
       batch.docs.push_back({.row = static_cast<std::int32_t>(i),
                             .begin = static_cast<std::int32_t>(begin),
                             .end = static_cast<std::int32_t>(end),
@@ -89,6 +90,7 @@ HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id) {
       begin = end;
     }
   }
+  add_pictures(batch.pictures, pictured);
   for (auto& [name, column] : batch.extra) {  // documents that did not say have 0
     if (column.per == HostColumn::Per::token) continue;
     const auto width = static_cast<std::size_t>(column.width);

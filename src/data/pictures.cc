@@ -202,36 +202,125 @@ Conversation for_template(Conversation chat, const text::ChatTemplate& chat_temp
   return chat;
 }
 
-std::vector<PlacedPicture> widen_places(std::vector<std::int32_t>& ids, std::vector<std::int32_t>* labels,
-                                        std::vector<std::size_t>* seams, const std::vector<PictureFile>& pictures,
-                                        const PictureReader& reader, const std::string& place) {
-  const std::int32_t token = reader.input().token;
-  const auto places = static_cast<std::size_t>(std::count(ids.begin(), ids.end(), token));
+namespace {
+
+constexpr const char *kAround = "<fake_token_around_image>", *kWhole = "<global-img>";
+
+// What stands in a text for a picture of tiles, each with one token, as in Idefics 3.
+std::string words_of(const TileGrid& tiles, const std::string& token) {
+  std::string text;
+  for (std::int64_t row = 1; row <= tiles.rows; ++row) {
+    for (std::int64_t column = 1; column <= tiles.columns; ++column)
+      text += fmt::format("{}<row_{}_col_{}>{}", kAround, row, column, token);
+    text += '\n';
+  }
+  return fmt::format("{}{}{}{}{}{}", text, tiles.rows > 0 ? "\n" : "", kAround, kWhole, token, kAround);
+}
+
+std::vector<std::int32_t> ids_of_words(const TileGrid& tiles, std::int32_t token, const Tokenizer& tokenizer) {
+  const auto written = tokenizer.token_of(token);
+  if (!written || !tokenizer.id_of(kAround))
+    throw Error(ErrorKind::config,
+                fmt::format("the tokenizer has no token {}, which stands beside pictures in texts",
+                            written ? kAround : std::to_string(token)))
+        .hint("the tokenizer and config.json must be of one model");
+  std::vector<std::int32_t> ids = tokenizer.encode(words_of(tiles, *written), /*special=*/false).ids;
+  if (std::count(ids.begin(), ids.end(), token) != tiles.tiles())
+    throw Error(ErrorKind::config, fmt::format("the tokenizer cuts up the token {}, which stands for pictures",
+                                               hone::quoted(*written)));
+  return ids;
+}
+
+// Puts one id, or a picture, behind another.
+class Widening {
+ public:
+  Widening(PlacedTokens tokens, const PlaceWords& words) : tokens_(tokens), reader_(words.reader), words_(words) {}
+
+  void keep(std::size_t i) {
+    const bool is_frame = reader_.input().words == PictureWords::framed &&
+                          (is(i + 1, reader_.input().token) || (i > 0 && is(i - 1, reader_.input().token)));
+    add(tokens_.ids[i], 1, !tokens_.labels || is_frame ? -100 : (*tokens_.labels)[i]);
+  }
+  void put(const PictureFile& file) {
+    const std::int32_t token = reader_.input().token;
+    const PatchGrid grid = reader_.grid(file);
+    if (reader_.input().joined)
+      return put_tile(file, 0, static_cast<std::size_t>(reader_.tiles(file).joined_tokens(grid)));
+    const auto count = static_cast<std::size_t>(reader_.tokens(grid));
+    if (reader_.input().words != PictureWords::tiled) return put_tile(file, 0, count);
+    std::uint64_t tile = 0;
+    for (const std::int32_t id : ids_of_words(reader_.tiles(file), token, words_.tokenizer))
+      id == token ? put_tile(tile == 0 ? file : PictureFile(), tile, count), void(++tile) : add(id, 1, -100);
+  }
+  std::size_t size() const { return ids_.size(); }
+  std::vector<PlacedPicture> finish() {
+    tokens_.ids = std::move(ids_);
+    if (tokens_.labels) *tokens_.labels = std::move(labels_);
+    return std::move(placed_);
+  }
+
+ private:
+  bool is(std::size_t i, std::int32_t id) const { return i < tokens_.ids.size() && tokens_.ids[i] == id; }
+  void put_tile(const PictureFile& file, std::uint64_t tile, std::size_t count) {
+    placed_.push_back({ids_.size(), count, file, tile});
+    add(reader_.input().token, count, -100);
+  }
+  void add(std::int32_t id, std::size_t count, std::int32_t label) {
+    ids_.insert(ids_.end(), count, id);
+    if (tokens_.labels) labels_.insert(labels_.end(), count, label);
+  }
+
+  PlacedTokens tokens_;
+  const PictureReader& reader_;
+  const PlaceWords words_;
+  std::vector<PlacedPicture> placed_;
+  std::vector<std::int32_t> ids_, labels_;
+};
+
+}  // namespace
+
+std::vector<PlacedPicture> widen_places(PlacedTokens tokens, const std::vector<PictureFile>& pictures,
+                                        const PlaceWords& words, const std::string& place) {
+  const std::int32_t token = words.reader.input().token;
+  const auto places = static_cast<std::size_t>(std::count(tokens.ids.begin(), tokens.ids.end(), token));
   if (places != pictures.size())
     throw Error(ErrorKind::data, fmt::format("{}: {} and {} of token {}, which stands for pictures; expected as many",
                                              place, counted(std::ssize(pictures), "picture"),
                                              counted(static_cast<std::int64_t>(places), "place"), token))
         .hint("the chat template writes it for parts {\"type\": \"image\"}; texts have it where a picture belongs");
-  std::vector<PlacedPicture> placed;
-  std::vector<std::int32_t> wide_ids, wide_labels;
+  if (pictures.empty()) return {};
+  Widening wide(tokens, words);
+  std::size_t next = 0;
   std::vector<std::size_t> moved;  // where each token comes to stand
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    moved.push_back(wide_ids.size());
-    std::size_t count = 1;
-    const bool is_picture = ids[i] == token;
-    if (is_picture) {
-      const PictureFile& file = pictures[placed.size()];
-      count = during(place, [&] { return static_cast<std::size_t>(reader.tokens(reader.grid(file))); });
-      placed.push_back({wide_ids.size(), count, file});
-    }
-    wide_ids.insert(wide_ids.end(), count, ids[i]);
-    if (labels) wide_labels.insert(wide_labels.end(), count, is_picture ? -100 : (*labels)[i]);
+  for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
+    moved.push_back(wide.size());
+    if (tokens.ids[i] == token) during(place, [&] { wide.put(pictures[next++]); });
+    else wide.keep(i);
   }
-  ids = std::move(wide_ids);
-  if (labels) *labels = std::move(wide_labels);
-  if (seams)
-    for (std::size_t& seam : *seams) seam = moved[seam];
-  return placed;
+  if (tokens.seams)
+    for (std::size_t& seam : *tokens.seams) seam = moved[seam];
+  return wide.finish();
+}
+
+std::vector<DocPicture> doc_pictures(std::vector<PlacedPicture> placed,
+                                     const std::shared_ptr<const PictureReader>& reader, const std::string& place) {
+  std::vector<DocPicture> made;
+  for (PlacedPicture& one : placed) {
+    const auto file = one.tile > 0 && !made.empty() ? made.back().file
+                                                    : std::make_shared<const PictureFile>(std::move(one.file));
+    made.push_back({static_cast<std::int64_t>(one.begin), static_cast<std::int64_t>(one.tokens), file, reader,
+                    static_cast<std::int64_t>(one.tile), place});
+  }
+  return made;
+}
+
+void check_still_there(const TokenStore& store, const std::string& path) {
+  store.each_picture_path([&](std::string_view picture, std::int64_t doc) {
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(picture, ignored))
+      throw Error(ErrorKind::data, fmt::format("{}:{}: {}: no such file any more", path, store.line(doc),
+                                               escape_for_terminal(std::string(picture))));
+  });
 }
 
 }  // namespace hone::data

@@ -42,10 +42,28 @@ std::string with_text_parts(const std::string& messages);
 // A conversation as the template of a model that reads pictures takes it: with_text_parts(), where it writes parts.
 Conversation for_template(Conversation chat, const text::ChatTemplate& chat_template, bool reads_pictures);
 
-// How long each of a text's places for pictures becomes: ids and labels are changed, and seams moved. Throws
-// Error(data) where there are other places than pictures.
-std::vector<PlacedPicture> widen_places(std::vector<std::int32_t>& ids, std::vector<std::int32_t>* labels,
-                                        std::vector<std::size_t>* seams, const std::vector<PictureFile>& pictures,
-                                        const PictureReader& reader, const std::string& place);
+// A text's tokens; null: there are none of these.
+struct PlacedTokens {
+  std::vector<std::int32_t>& ids;
+  std::vector<std::int32_t>* labels = nullptr;
+  std::vector<std::size_t>* seams = nullptr;
+};
+// What reads pictures, and the tokenizer of what stands between their tiles.
+struct PlaceWords {
+  const PictureReader& reader;
+  const Tokenizer& tokenizer;
+};
+// How long each of a text's places for pictures becomes, with the words that go with it, none of which is learnt: ids
+// and labels are changed, and seams moved. Throws Error(data) where there are other places than pictures.
+std::vector<PlacedPicture> widen_places(PlacedTokens tokens, const std::vector<PictureFile>& pictures,
+                                        const PlaceWords& words, const std::string& place);
+
+// As documents have them. place: whose they are, for messages.
+std::vector<DocPicture> doc_pictures(std::vector<PlacedPicture> placed,
+                                     const std::shared_ptr<const PictureReader>& reader, const std::string& place);
+
+// That pictures which are no more than named are still there: of tokens that were kept, whose pictures nobody has
+// looked at since. Throws Error(data) that names the first record of one that is not.
+void check_still_there(const TokenStore& store, const std::string& path);
 
 }  // namespace hone::data

@@ -21,7 +21,11 @@ struct Block {
 std::size_t bytes_of(const Record& record) {
   struct Sizes {
     std::size_t operator()(const TextRecord& r) const { return r.text.size(); }
-    std::size_t operator()(const PromptRecord& r) const { return r.prompt.size() + r.completion.size(); }
+    std::size_t operator()(const PromptRecord& r) const {
+      std::size_t size = r.prompt.size() + r.completion.size();
+      for (const std::string& other : r.others) size += other.size();
+      return size;
+    }
     std::size_t operator()(const IdsRecord& r) const { return r.input_ids.size() * sizeof(r.input_ids[0]); }
     std::size_t operator()(const ChatRecord& r) const {
       return r.chat.messages.size() + r.chat.tools.size() + r.chat.documents.size();

@@ -55,6 +55,28 @@ std::string text_field(const json& value, const std::string& field, const Place&
   return found.get<std::string>();
 }
 
+PromptRecord answered_prompt(std::string prompt, const json& value, const std::string& field, const Place& place) {
+  const json& found = *find_field(value, field);
+  if (!found.is_array() || found.empty() || !found[0].is_string())
+    return {.prompt = std::move(prompt), .completion = text_field(value, field, place)};
+  PromptRecord record{.prompt = std::move(prompt), .completion = found[0].get<std::string>()};
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    if (!found[i].is_string())
+      throw Error(ErrorKind::data, fmt::format("{}: field {}: text {} of the list is {}, expected a string",
+                                               place.text(), hone::quoted(field), i + 1, type_of(found[i])));
+    record.others.push_back(found[i].get<std::string>());
+  }
+  return record;
+}
+
+std::vector<std::string> completions_in(const Record& record) {
+  const auto* pair = record.as<PromptRecord>();
+  if (!pair) return {};
+  std::vector<std::string> all{pair->completion};
+  all.insert(all.end(), pair->others.begin(), pair->others.end());
+  return all;
+}
+
 json prompt_messages(const json& value, const Form& form, const Place& place) {
   json all = json::array();
   const auto append = [&](json more) {

@@ -9,6 +9,7 @@
 
 #include "data/form.h"
 #include "data/place.h"
+#include "hone/source.h"
 
 namespace hone::data {
 
@@ -27,5 +28,12 @@ nlohmann::ordered_json prompt_messages(const nlohmann::ordered_json& value, cons
 
 // Throws Error(data) for what is no string.
 std::string text_field(const nlohmann::ordered_json& value, const std::string& field, const Place& place);
+
+// A prompt and what may be said to it: one text, or a list of them, the first of which is learnt. Likewise.
+PromptRecord answered_prompt(std::string prompt, const nlohmann::ordered_json& value, const std::string& field,
+                             const Place& place);
+
+// All that may be said to the record's prompt; empty: it is of another form.
+std::vector<std::string> completions_in(const Record& record);
 
 }  // namespace hone::data

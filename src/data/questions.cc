@@ -190,9 +190,17 @@ std::vector<QuestionWindow> question_windows(const QuestionRecord& record, const
   }
   const std::string_view question =
       std::string_view(record.question).substr(record.question.find_first_not_of(" \t\n\r\f\v"));  // as run_qa does
-  std::vector<FullEncoding> all = during(place, [&] {
-    return joining(tokenizer).encode_windows({question, record.context}, most, stride);
-  });
+  const auto check = [&](std::size_t left, std::size_t needed) {
+    const bool shares = left > 0 && needed > left;  // the first token of a window would be one of the window before
+    if (left > (shares ? stride : 0)) return;
+    const std::string expected = shares ? fmt::format("more than the {} that windows share", stride) : "one at least";
+    throw Error(ErrorKind::data, fmt::format("{}: the question leaves {} for the context, of {}; expected {}", place,
+                                             counted(static_cast<std::int64_t>(left), "token"), most, expected))
+        .hint(fmt::format("raise {}{}", option_words("data.max_length"),
+                          shares ? ", or lower " + option_words("objective.doc_stride") : ""));
+  };
+  std::vector<FullEncoding> all =
+      joining(tokenizer).encode_windows({question, record.context}, most, stride, check);
   std::optional<Stretched> answer;
   if (!record.answers.empty()) answer = place_of(record.answers[0], record.context);
   std::vector<QuestionWindow> windows;

@@ -11,6 +11,7 @@
 #include "hone/data.h"
 #include "hone/questions.h"
 #include "text/chat/chat_template.h"
+#include "text/tokenizer/language.h"
 
 namespace hone::data {
 
@@ -22,6 +23,8 @@ struct LabelledTokenising {
 
 // How the records of a file become tokens. Any thread may use it.
 class Tokenising {
+  const std::unique_ptr<const Tokenizer> of_places_;  // what `tokenizer` is, where pictures ask for one of their own
+
  public:
   Tokenising(const Tokenizer& tokenizer, bool append_eos, std::optional<Loss> loss)
       : tokenizer(tokenizer), append_eos(append_eos), loss(loss) {}
@@ -36,7 +39,10 @@ class Tokenising {
   const QuestionOptions questions = {};
   const std::shared_ptr<const PictureReader> pictures = {};  // null: records have none
   const TargetOptions targets = {};
+  const std::optional<text::LanguageMark> source_language = {}, target_language = {};
   const std::string query_prompt = {}, document_prompt = {};  // of texts to embed
+  const std::string chat_template_kwargs = {};  // of all conversations (Dataset::Options)
+  const bool keep_references = false;
   // The tokenizer's chat template, parsed when the first conversation comes. Throws Error(config) when it has none.
   const text::ChatTemplate& chat_template() const;
   // Says once that the template does not end the assistant's turns with a special token.
@@ -55,6 +61,7 @@ struct RecordTokens : Tokens {
   Role role = Role::none;
   std::optional<std::uint32_t> characters = {};  // of an answer to choose from
   std::vector<PlacedPicture> pictures = {};
+  std::vector<std::string> references = {};    // Dataset::references; none: they are not kept
   std::vector<RecordTokens> companions = {};  // the other documents of the record: rejected, where this is chosen
 };
 

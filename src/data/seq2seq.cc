@@ -46,15 +46,17 @@ struct Side {
   std::size_t cut = 0;
 };
 
-Side side_of(const std::string& text, std::size_t most, const Tokenising& how) {
+Side side_of(const std::string& text, std::size_t most, const Tokenising& how,
+             const std::optional<text::LanguageMark>& language) {
   const auto eos = how.append_eos ? how.tokenizer.eos_id : std::nullopt;
   const bool keep_end = how.labelled->keep_end;
   const auto fitting = [&](std::size_t tokens) {
     FittedEncoding made = how.tokenizer.encode_fitting({.first = text, .second = {}}, tokens, keep_end);
+    if (language && !made.ids.empty()) language->put(made.ids);
     return Side{std::move(made.ids), static_cast<std::size_t>(made.cut)};
   };
   Side side = fitting(most);
-  if (!eos || side.ids.empty() || side.ids.back() == *eos) return side;
+  if (!eos || side.ids.empty() || side.ids.back() == *eos || text::puts_eos(how.tokenizer)) return side;
   if (most > 0 && side.ids.size() >= most) side = fitting(std::max<std::size_t>(1, most - 1));
   if (most == 0 || side.ids.size() < most) side.ids.push_back(*eos);
   return side;
@@ -123,6 +125,14 @@ Form seq2seq_form(const std::vector<std::string>& names, const std::map<std::str
     throw Error(ErrorKind::data,
                 fmt::format("{}: more than one form of record; found {}", place.text(), list_names(names)))
         .hint(ignore_words(ids ? form.labels : form.output) + " passes over it");
+  // Where columns name one of the two, it is the one that is meant.
+  const auto refuse_both = [&](const char* what, const char* first, const char* second) {
+    const std::string a = maybe(first), b = maybe(second);
+    if (a.empty() || b.empty() || columns.contains(first) != columns.contains(second)) return;
+    throw Error(ErrorKind::data, fmt::format("{}: more than one field is a {}: {}, {}", place.text(), what, a, b))
+        .hint(ignore_words(b) + " passes over it");
+  };
+  if (!ids) refuse_both("source", "prompt", "instruction"), refuse_both("target", "completion", "output");
   if (texts) return {.prompt = form.prompt, .completion = form.completion};
   if (ids) return {.input_ids = form.input_ids, .labels = form.labels};
   if (alpaca) return {.instruction = form.instruction, .input = maybe("input"), .output = form.output};
@@ -140,10 +150,11 @@ Record read_seq2seq(const json& value, const Form& form, const Place& place) {
     record.content = IdsRecord{.input_ids = ids_in(value, form.input_ids, place, /*may_be_none=*/false),
                                .labels = ids_in(value, form.labels, place, /*may_be_none=*/true)};
   } else if (!form.prompt.empty()) {
-    record.content = PromptRecord{text(form.prompt), text(form.completion)};
+    record.content = answered_prompt(text(form.prompt), value, form.completion, place);
   } else {
     const std::string input = form.input.empty() ? "" : text(form.input);
-    record.content = PromptRecord{text(form.instruction) + (input.empty() ? "" : "\n" + input), text(form.output)};
+    record.content = answered_prompt(text(form.instruction) + (input.empty() ? "" : "\n" + input), value, form.output,
+                                     place);
   }
   return record;
 }
@@ -151,19 +162,23 @@ Record read_seq2seq(const json& value, const Form& form, const Place& place) {
 RecordTokens from_source_and_target(const PromptRecord& record, const Tokenising& how) {
   HONE_ASSERT(how.labelled);
   if (trim(record.prompt).empty() || trim(record.completion).empty()) return {};
-  return as_documents(side_of(record.prompt, how.labelled->most, how),
-                      side_of(record.completion, most_of_targets(how), how), how);
+  return as_documents(side_of(record.prompt, how.labelled->most, how, how.source_language),
+                      side_of(record.completion, most_of_targets(how), how, how.target_language), how);
 }
 
-// Labels may be filled up behind their end, as batches are.
+// Both may be filled up behind their end, as batches are: with padding, labels also with -100.
 RecordTokens from_source_and_target(const IdsRecord& record, const Tokenising& how, const std::string& place) {
   HONE_ASSERT(how.labelled && record.labels);
-  std::vector<std::int32_t> labels = *record.labels;
-  while (!labels.empty() && labels.back() == -100) labels.pop_back();
+  std::vector<std::int32_t> ids = record.input_ids, labels = *record.labels;
+  const Tokenizer& tokenizer = how.tokenizer;
+  const bool has_padding = tokenizer.pad_id && tokenizer.pad_id != tokenizer.eos_id;
+  const auto is_padding = [&](std::int32_t id) { return id == -100 || (has_padding && id == *tokenizer.pad_id); };
+  while (!ids.empty() && is_padding(ids.back())) ids.pop_back();
+  while (!labels.empty() && is_padding(labels.back())) labels.pop_back();
   if (std::find(labels.begin(), labels.end(), -100) != labels.end())
     throw Error(ErrorKind::data, place + ": labels: -100 before the last label; expected the ids of a whole target");
   const bool keep_end = how.labelled->keep_end;
-  return as_documents(side_of(record.input_ids, how.labelled->most, keep_end),
+  return as_documents(side_of(std::move(ids), how.labelled->most, keep_end),
                       side_of(std::move(labels), most_of_targets(how), keep_end), how);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/plugin.h"
 #include "base/strings.h"
+#include "data/template_variables.h"
 #include "hone/registry.h"
 #include "io/lines.h"
 #include "io/pipe.h"
@@ -107,7 +108,7 @@ std::unique_ptr<Source> open_source(const SourceFile& file, const config::Choice
   const auto& sources = registries().sources;
   if (sources.find(kind) == nullptr)
     throw Error(ErrorKind::bug, fmt::format("{}: no source is registered for {}", file.path, kind));
-  return sources.make(config::Choice<Source>{kind, source.options}, file);
+  return with_variables(sources.make(config::Choice<Source>{kind, source.options}, file), file.chat_template_kwargs);
 }
 
 bool next_of(Source& opened, const config::Choice<Source>& source, Record& record) {
@@ -119,6 +120,7 @@ SourceFile source_file(const DataFile& file, RecordKind records, ProblemType pro
   SourceFile made{file.path, file.columns, file.header, file.ignore, records, problem_type};
   made.pictures = pictures;
   made.image_folder = file.image_folder;
+  made.chat_template_kwargs = variables_text(file.chat_template_kwargs);
   return made;
 }
 

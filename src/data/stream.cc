@@ -123,6 +123,8 @@ std::string Stream::fingerprint() const {
     hasher.update_int(static_cast<std::uint64_t>(options_.questions.doc_stride));
   if (options_.problem_type != ProblemType::single_label_classification)
     hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options_.problem_type));
+  if (!options_.chat_template_kwargs.empty())
+    hasher.update_field("variables of the chat template").update_field(options_.chat_template_kwargs);
   if (options_.pictures) hasher.update_field("pictures").update_field(options_.pictures->fingerprint());
   for (const Entry& entry : entries_) {  // what they hold is compared when reading goes on, whatever their paths
     DataFile options = entry.given;
@@ -142,7 +144,8 @@ class Live {
 
   Live(const Entry& entry, const Tokenising& how, std::size_t threads, std::function<void()> waiting)
       : entry_(entry),
-        reader_(entry.files, how.records, how.problem_type, std::move(waiting), how.pictures != nullptr),
+        reader_(entry.files, how.records, how.problem_type, std::move(waiting), how.pictures != nullptr,
+                how.chat_template_kwargs),
         pipeline_([this](Pipeline::Item& item) { return read(item); }, how, threads) {}
 
   void go_to(const EntryPosition& position) {

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "data/source.h"
+#include "data/template_variables.h"
 #include "io/pipe.h"
 
 namespace hone::data {
@@ -23,7 +24,11 @@ std::uint64_t hash_of(const std::vector<std::int32_t>& ids, std::uint64_t hash) 
 struct AndRecord {
   std::uint64_t hash;
   std::uint64_t operator()(const TextRecord& r) const { return hash_of(r.text, hash); }
-  std::uint64_t operator()(const PromptRecord& r) const { return hash_of(r.completion, hash_of(r.prompt, hash)); }
+  std::uint64_t operator()(const PromptRecord& r) const {
+    std::uint64_t all = hash_of(r.completion, hash_of(r.prompt, hash));
+    for (const std::string& other : r.others) all = hash_of(other, all);
+    return all;
+  }
   std::uint64_t operator()(const IdsRecord& r) const {
     return hash_of(r.labels.value_or(std::vector<std::int32_t>()), hash_of(r.input_ids, hash));
   }
@@ -89,12 +94,13 @@ Error other_data(const std::string& name, std::int64_t records, const std::strin
 }
 
 EntryReader::EntryReader(std::vector<DataFile> files, RecordKind records, ProblemType problem_type,
-                         std::function<void()> waiting, bool pictures)
+                         std::function<void()> waiting, bool pictures, std::string chat_template_kwargs)
     : files_(std::move(files)),
       records_(records),
       problem_type_(problem_type),
       waiting_(std::move(waiting)),
-      pictures_(pictures) {
+      pictures_(pictures),
+      chat_template_kwargs_(std::move(chat_template_kwargs)) {
   HONE_ASSERT(!files_.empty());
   again_ = std::none_of(files_.begin(), files_.end(), [](const DataFile& file) { return io::is_pipe(file.path); });
 }
@@ -104,6 +110,7 @@ std::string EntryReader::name() const { return name_of(file()); }
 void EntryReader::open() {
   SourceFile told = source_file(file(), records_, problem_type_, pictures_);
   told.waiting = waiting_;
+  told.chat_template_kwargs = with_others(told.chat_template_kwargs, chat_template_kwargs_);
   source_ = open_source(told, file().source);
 }
 

@@ -31,9 +31,9 @@ Error other_data(const std::string& name, std::int64_t records, const std::strin
 class EntryReader {
  public:
   // files: of one entry, each with its options; a pipe is read once. waiting: see SourceFile; also called for each
-  // record. pictures: records may have some.
+  // record. pictures: records may have some. chat_template_kwargs: of Dataset::Options.
   EntryReader(std::vector<DataFile> files, RecordKind records, ProblemType problem_type, std::function<void()> waiting,
-              bool pictures = false);
+              bool pictures = false, std::string chat_template_kwargs = {});
   // Behind `at`, by way of `from`, an earlier mark whose place is known or that is the beginning of a pass. What lies
   // between is read, but not tokenised. Error(data): these are not the records that have been read before.
   void go_to(const StreamMark& from, const StreamMark& at);
@@ -51,6 +51,7 @@ class EntryReader {
   ProblemType problem_type_;
   std::function<void()> waiting_;
   bool pictures_, again_ = true;
+  std::string chat_template_kwargs_;
   StreamMark mark_;
   std::unique_ptr<Source> source_;  // of the file at the mark; null: not opened
 };

@@ -42,7 +42,8 @@ void TokenStore::add_pictures(std::span<const PlacedPicture> pictures) {
     const bool is_path = !one.file.path.empty();
     const std::string& text = is_path ? one.file.path : one.file.bytes;
     picture_text_.append(std::span(text));
-    pictures_.push_back({base + one.begin, one.tokens, picture_text_.size(), is_path});
+    const std::uint64_t kind = one.tile > 0 ? Picture::kTile : is_path ? Picture::kPath : Picture::kBytes;
+    pictures_.push_back({base + one.begin, one.tokens, picture_text_.size(), kind});
   }
 }
 
@@ -63,10 +64,21 @@ std::vector<PlacedPicture> TokenStore::pictures(std::uint64_t begin, std::uint64
     const std::uint64_t from = i == 0 ? 0 : pictures_[i - 1].end;
     std::string text(picture_text_.data() + from, pictures_[i].end - from);
     PlacedPicture one{pictures_[i].begin - begin, pictures_[i].tokens};
-    (pictures_[i].is_path ? one.file.path : one.file.bytes) = std::move(text);
+    if (pictures_[i].kind == Picture::kTile) one.tile = found.empty() ? 1 : found.back().tile + 1;
+    else (pictures_[i].kind == Picture::kPath ? one.file.path : one.file.bytes) = std::move(text);
     found.push_back(std::move(one));
   }
   return found;
+}
+
+void TokenStore::each_picture_path(const std::function<void(std::string_view, std::int64_t)>& visit) const {
+  std::int64_t doc = 0;
+  for (std::size_t i = 0; i < pictures_.size(); ++i) {
+    if (pictures_[i].kind != Picture::kPath) continue;
+    while (end(doc) <= pictures_[i].begin) ++doc;
+    const std::uint64_t from = i == 0 ? 0 : pictures_[i - 1].end;
+    visit({picture_text_.data() + from, pictures_[i].end - from}, doc);
+  }
 }
 
 std::int64_t TokenStore::group_end(std::int64_t doc) const {

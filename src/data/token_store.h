@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,10 +39,12 @@ struct DocTags {
   std::uint32_t second = 0xFFFFFFFF;  // where its second text begins; beyond its tokens: there is none
 };
 
-// A picture of a document: it takes the place of so many tokens, from `begin` on.
+// A picture of a document, or a tile of one: it takes the place of so many tokens, from `begin` on. Tiles behind the
+// first one have no file: it is the same.
 struct PlacedPicture {
   std::uint64_t begin = 0, tokens = 0;
   PictureFile file = {};
+  std::uint64_t tile = 0;
 };
 
 struct TokenFileHeader;
@@ -75,7 +79,9 @@ class TokenStore {
 
   struct Picture {
     std::uint64_t begin = 0, tokens = 0;  // where it is among all tokens
-    std::uint64_t end = 0, is_path = 0;   // of its path, or of what is in it, in the text of all
+    std::uint64_t end = 0;  // of its path, or of what is in it, in the text of all
+    std::uint64_t kind = 0;
+    static constexpr std::uint64_t kBytes = 0, kPath = 1, kTile = 2;  // kTile: one more of the picture before it
   };
 
   // What a document is in a group of them.
@@ -97,6 +103,12 @@ class TokenStore {
   // Of the document added last: what it was made from. In memory alone: no file has it.
   void keep_question(QuestionDoc question);
   const QuestionDoc* question(std::int64_t doc) const;  // null: it was not kept
+  // Of the document added last: what it says, and what else would be good. Likewise.
+  void keep_references(std::vector<std::string> texts) { references_[docs() - 1] = std::move(texts); }
+  const std::vector<std::string>* references(std::int64_t doc) const {  // null: they were not kept
+    const auto found = references_.find(doc);
+    return found == references_.end() ? nullptr : &found->second;
+  }
   // DocTags::crowded of all documents, and the line of the first that has any. Of a store that is being filled: no file
   // has it.
   std::pair<std::int64_t, std::int64_t> crowded() const { return {crowded_, crowded_line_}; }
@@ -114,6 +126,8 @@ class TokenStore {
   // Those in [begin, end), with places from `begin` on.
   std::vector<PlacedPicture> pictures(std::uint64_t begin, std::uint64_t end) const;
   bool has_pictures(std::uint64_t begin, std::uint64_t end) const;
+  // Of pictures that are no more than named, with the document that each is in.
+  void each_picture_path(const std::function<void(std::string_view path, std::int64_t doc)>& visit) const;
 
   // As Record's: known to whom made the store, not kept in its file.
   void add_fields(const std::vector<std::string>& unread, const std::vector<std::string>& renamed) {
@@ -210,6 +224,7 @@ class TokenStore {
   Column<char> picture_text_;
   std::int64_t crowded_ = 0, crowded_line_ = 0;
   std::vector<QuestionDoc> questions_;  // of document i; empty: they are not kept
+  std::unordered_map<std::int64_t, std::vector<std::string>> references_;
   std::vector<std::string> label_names_;
   std::map<std::string, std::uint32_t> label_index_;  // while it is filled
   Counts counts_;

@@ -334,7 +334,8 @@ void TokenStore::check() const {
   for (std::size_t i = 0; fits && i < pictures_.size(); ++i) {
     const Picture before = i == 0 ? Picture() : pictures_[i - 1], &one = pictures_[i];
     fits = one.begin >= before.begin + before.tokens && one.tokens <= tokens && one.begin <= tokens - one.tokens &&
-           one.end >= before.end && one.end <= picture_text_.size();
+           one.end >= before.end && one.end <= picture_text_.size() && one.kind <= Picture::kTile &&
+           (one.kind != Picture::kTile || (i > 0 && one.end == before.end));
   }
   if (!fits) throw Error(ErrorKind::data, "damaged token cache: its arrays contradict each other");
 }

@@ -11,17 +11,19 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
+#include "data/framed_places.h"
 #include "data/labels.h"
 #include "data/pictures.h"
+#include "data/prompt_fields.h"
 #include "data/question_tokens.h"
 #include "data/seq2seq.h"
 #include "data/source.h"
 #include "data/stream_entry.h"
+#include "data/template_variables.h"
 #include "data/token_labels.h"
 #include "text/chat/chat_mask.h"
 #include "text/chat/chat_printed.h"
 #include "text/chat/named_templates.h"
-#include "text/tokenizer/json_tokenizer.h"
 #include "text/tokenizer/no_tokenizer.h"
 
 namespace hone::data {
@@ -57,12 +59,6 @@ std::size_t first_learnt(const Encoding& encoding, std::size_t prompt_size, cons
   }
   while (first < encoding.ids.size() && encoding.offsets[first].second <= prompt_size) ++first;
   return first;
-}
-
-// With the blanks that a token holds: the post-processor of some tokenizers takes them off the offsets.
-Encoding encode_untrimmed(const Tokenizer& tokenizer, const std::string& text) {
-  const auto* json = dynamic_cast<const text::JsonTokenizer*>(&tokenizer);
-  return json ? json->encode_untrimmed(text) : tokenizer.encode(text);
 }
 
 bool is_byte(const Tokenizer& tokenizer, std::int32_t id) {
@@ -319,8 +315,9 @@ std::optional<LabelledTokenising> labelled_of(const Dataset::Options& options) {
 
 }  // namespace
 
-Tokenising::Tokenising(const Tokenizer& tokenizer, const Dataset::Options& options)
-    : tokenizer(tokenizer),
+Tokenising::Tokenising(const Tokenizer& given, const Dataset::Options& options)
+    : of_places_(tokenizer_of_places(given, options.pictures.get())),
+      tokenizer(of_places_ ? *of_places_ : given),
       append_eos(options.append_eos),
       loss(options.loss),
       labelled(labelled_of(options)),
@@ -330,8 +327,11 @@ Tokenising::Tokenising(const Tokenizer& tokenizer, const Dataset::Options& optio
       questions(options.questions),
       pictures(options.pictures),
       targets(options.targets),
-      query_prompt(options.query_prompt),
-      document_prompt(options.document_prompt) {
+      source_language(text::language_mark(tokenizer, options.targets.source_language, "src_lang")),
+      target_language(text::language_mark(tokenizer, options.targets.target_language, "tgt_lang")),
+      query_prompt(options.query_prompt), document_prompt(options.document_prompt),
+      chat_template_kwargs(options.chat_template_kwargs),
+      keep_references(options.keep_references) {
   require_rest(query_prompt, "queries", *this);
   require_rest(document_prompt, "documents", *this);
 }
@@ -490,14 +490,17 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   const auto place = [&] { return fmt::format("{}:{}", path, record.line); };
   if (!how.pictures && !record.pictures.empty())
     throw Error(ErrorKind::config, place() + ": pictures, for which this kind of training and model have no use");
+  if (how.keep_references) tokens.references = completions_in(record);
   if (how.pictures && !tokens.ids.empty())
-    tokens.pictures = widen_places(tokens.ids, &tokens.labels, &tokens.seams, record.pictures, *how.pictures, place());
+    tokens.pictures = widen_places({tokens.ids, &tokens.labels, &tokens.seams}, record.pictures,
+                                   {*how.pictures, how.tokenizer}, place());
   return tokens;
 }
 
 void each_tokens(const DataFile& file, const Tokenising& how,
                  const std::function<void(const RecordTokens&, const Record&)>& visit) {
-  const SourceFile read_as = source_file(file, how.records, how.problem_type, how.pictures != nullptr);
+  SourceFile read_as = source_file(file, how.records, how.problem_type, how.pictures != nullptr);
+  read_as.chat_template_kwargs = with_others(read_as.chat_template_kwargs, how.chat_template_kwargs);
   const std::unique_ptr<Source> source = open_source(read_as, file.source);
   Progress progress({.what = "tokenise", .unit = "record"});
   std::int64_t records = 0, tokens = 0, left = file.max_samples.value_or(std::numeric_limits<std::int64_t>::max());
@@ -551,6 +554,7 @@ void add_record(TokenStore& store, const Record& record, const RecordTokens& tok
     if (one.label) store.label_last(*one.label);
     if (one.characters) store.count_last(*one.characters);
   }
+  if (!tokens.references.empty()) store.keep_references(tokens.references);
 }
 
 namespace {

@@ -5,6 +5,8 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include "hone/error.h"
 #include "tensor/host.h"
 
@@ -85,9 +87,36 @@ void RankCollectives::compute_on(at::Device device) {
                 fmt::format("nothing is there by which ranks exchange what lies on {}", device.str()))
         .hint("one process alone, or --trainer.device=cpu");
   refuse_one_for_two(device, gather(how->identity(device)));
-  device_ = how->make(device, {rank_, size_, *host_, *store_});
+  connect(device);
+  for (const auto& [size, group] : groups_) group->connect(device);
+}
+
+void RankCollectives::connect(at::Device device) {
+  device_ = exchange_for(device)->make(device, {rank_, size_, *host_, *store_});
   on_ = device;
   try_out(device);
+}
+
+namespace {
+
+// Kept as long as exchanges, which look into it, may be.
+std::shared_ptr<c10d::Store> with_prefix(const std::string& prefix, c10d::Store& store) {
+  const auto own = std::make_shared<c10::intrusive_ptr<c10d::Store>>(c10::make_intrusive<c10d::PrefixStore>(
+      prefix, c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(&store)));
+  return {own, own->get()};
+}
+
+}  // namespace
+
+std::shared_ptr<RankCollectives> RankCollectives::group(int size) {
+  HONE_ASSERT(size > 1 && size_ % size == 0);
+  std::shared_ptr<RankCollectives>& made = groups_[size];
+  if (made) return made;
+  std::shared_ptr<c10d::Store> keys = with_prefix(fmt::format("groups of {}/{}", size, rank_ / size), *store_);
+  std::unique_ptr<HostExchange> host = host_->among(rank_ % size, size, *keys);
+  made = std::make_shared<RankCollectives>(rank_ % size, size, std::move(host), std::move(keys));
+  if (device_) made->connect(on_);
+  return made;
 }
 
 // Before any work: what cannot reach the other devices, or gets something else from them, is found here.
@@ -141,13 +170,24 @@ std::unique_ptr<Begun> RankCollectives::begin_gather(const Tensor& share, const 
   return of(whole).begin_gather(bytes_of(share), bytes_of(whole));
 }
 
+std::unique_ptr<Begun> RankCollectives::begin_all_to_all(const Tensor& from, const Tensor& to) {
+  HONE_ASSERT(from.is_contiguous() && to.is_contiguous() && from.nbytes() == to.nbytes() && from.numel() % size_ == 0);
+  bytes_ += from.nbytes() - from.nbytes() / static_cast<std::size_t>(size_);
+  return of(from).begin_all_to_all(bytes_of(from), bytes_of(to));
+}
+
+void RankCollectives::add_times_there(Times& all) const {
+  if (!device_) return;
+  const Times there = device_->times();
+  all.on_the_way += there.on_the_way, all.waited += there.waited;
+}
+
 Traffic RankCollectives::traffic() const {
   Times all = host_->times();
-  if (device_) {
-    const Times there = device_->times();
-    all.on_the_way += there.on_the_way, all.waited += there.waited;
-  }
-  return {bytes_, all.on_the_way, all.waited};
+  add_times_there(all);
+  std::uint64_t bytes = bytes_;
+  for (const auto& [size, group] : groups_) bytes += group->bytes_, group->add_times_there(all);
+  return {bytes, all.on_the_way, all.waited};
 }
 
 }  // namespace hone::dist

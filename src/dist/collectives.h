@@ -21,8 +21,11 @@ class RankCollectives final : public Collectives {
   void sum(Tensor& x) override;
   std::unique_ptr<Begun> begin_sum(const Tensor& whole, const Tensor& share) override;
   std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) override;
+  std::unique_ptr<Begun> begin_all_to_all(const Tensor& from, const Tensor& to) override;
+  std::shared_ptr<Collectives> among(int size) override { return group(size); }
+  std::shared_ptr<RankCollectives> group(int size);  // among(); the same one each time
   std::vector<std::string> gather(const std::string& own) override { return host_->gather(own); }
-  Traffic traffic() const override;
+  Traffic traffic() const override;  // with that of groups
 
   // Whether the device has nothing to do until other ranks come. By any thread, once compute_on() has returned.
   bool stands_still() const { return device_ && device_->stands_still(); }
@@ -30,13 +33,16 @@ class RankCollectives final : public Collectives {
 
  private:
   Exchange& of(const Tensor& x) const;
+  void connect(at::Device device);
   void try_out(at::Device device);
+  void add_times_there(Times& all) const;
   const int rank_, size_;
   std::shared_ptr<c10d::Store> store_;
   std::unique_ptr<HostExchange> host_;
   at::Device on_ = at::kCPU;
   std::unique_ptr<Exchange> device_;  // null: only what lies on the host travels
   std::uint64_t bytes_ = 0;
+  std::map<int, std::shared_ptr<RankCollectives>> groups_;  // by size
 };
 
 }  // namespace hone::dist

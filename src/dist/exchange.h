@@ -49,6 +49,8 @@ class Exchange {
 class HostExchange : public Exchange {
  public:
   virtual std::vector<std::string> gather(const std::string& own) = 0;  // texts, in rank order
+  // Of some of these ranks, which find each other by `keys`: this one is their `rank`th. Its times are this one's, too.
+  virtual std::unique_ptr<HostExchange> among(int rank, int size, c10d::Store& keys) = 0;
 };
 
 // What a kind of device makes its exchange of.

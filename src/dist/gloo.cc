@@ -73,16 +73,13 @@ std::vector<std::shared_ptr<gloo::transport::Device>> devices_of(const Place& pl
 
 class Gloo final : public HostExchange {
  public:
-  Gloo(c10d::Store& store, const Place& place, double timeout_seconds) {
-    const BlockSignals blocked;  // in its threads
-    keep_no_record();
-    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
-    options->threads = 2;
-    options->devices = devices_of(place);
-    auto own_keys = c10::make_intrusive<c10d::PrefixStore>(
-        "gloo", c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(&store));
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(own_keys), place.rank, place.size, options);
-    group_->setTimeout(milliseconds(kNoLimit));
+  Gloo(c10d::Store& store, const Place& place, double timeout_seconds)
+      : Gloo(store, place, timeout_seconds, place.rank, place.size, std::make_shared<OnTheWay>()) {}
+
+  std::unique_ptr<HostExchange> among(int rank, int size, c10d::Store& keys) override {
+    return peer_call("connecting some of the ranks", [&] {
+      return std::unique_ptr<HostExchange>(new Gloo(keys, place_, timeout_seconds_, rank, size, on_the_way_));
+    });
   }
 
   std::unique_ptr<Begun> begin_all_to_all(const Tensor& from, const Tensor& to) override {
@@ -121,6 +118,20 @@ class Gloo final : public HostExchange {
   }
 
  private:
+  Gloo(c10d::Store& store, const Place& place, double timeout_seconds, int rank, int size,
+       std::shared_ptr<OnTheWay> on_the_way)
+      : place_(place), timeout_seconds_(timeout_seconds), on_the_way_(std::move(on_the_way)) {
+    const BlockSignals blocked;  // in its threads
+    keep_no_record();
+    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
+    options->threads = 2;
+    options->devices = devices_of(place);
+    auto own_keys = c10::make_intrusive<c10d::PrefixStore>(
+        "gloo", c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(&store));
+    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(own_keys), rank, size, options);
+    group_->setTimeout(milliseconds(kNoLimit));
+  }
+
   static constexpr std::size_t kFirst = 1024, kLength = sizeof(std::uint64_t);
 
   class Works final : public Begun {
@@ -172,7 +183,9 @@ class Gloo final : public HostExchange {
   }
 
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
-  std::shared_ptr<OnTheWay> on_the_way_ = std::make_shared<OnTheWay>();
+  const Place place_;
+  const double timeout_seconds_;
+  const std::shared_ptr<OnTheWay> on_the_way_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <functional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/cpus.h"
@@ -31,16 +32,36 @@ bool wait_until(double seconds, const std::function<bool()>& done) {
   return false;
 }
 
+// Whose devices the watchdog asks whether they wait: those of all ranks, and of groups.
+class Devices {
+ public:
+  explicit Devices(Watchdog& watchdog) : watchdog_(watchdog) {}
+  ~Devices() { watchdog_.watch(nullptr); }
+  void watch(std::shared_ptr<RankCollectives> one) {
+    if (std::ranges::find(all_, one) == all_.end()) all_.push_back(std::move(one));
+    watchdog_.watch([all = all_] { return std::ranges::any_of(all, [](auto& one) { return one->stands_still(); }); });
+  }
+
+ private:
+  Watchdog& watchdog_;
+  std::vector<std::shared_ptr<RankCollectives>> all_;
+};
+
 // A call that fails asks the watchdog who is lost; it ends the process if somebody is.
 class Watched final : public Collectives {
  public:
-  Watched(std::shared_ptr<RankCollectives> inner, Watchdog& watchdog) : inner_(std::move(inner)), watchdog_(watchdog) {}
-  ~Watched() override { watchdog_.watch(nullptr); }
+  Watched(std::shared_ptr<RankCollectives> inner, Watchdog& watchdog)
+      : Watched(std::move(inner), watchdog, std::make_shared<Devices>(watchdog), /*within=*/0) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   void compute_on(at::Device device) override {
     watched([&] { return inner_->compute_on(device), 0; });
-    watchdog_.watch([this] { return inner_->stands_still(); });
+    devices_->watch(inner_);
+  }
+  std::shared_ptr<Collectives> among(int size) override {
+    const std::shared_ptr<RankCollectives> group = watched([&] { return inner_->group(size); });
+    if (group->has_device()) devices_->watch(group);
+    return std::shared_ptr<Watched>(new Watched(group, watchdog_, devices_, size));
   }
   void sum(Tensor& x) override {
     watched([&] { return inner_->sum(x), 0; });
@@ -54,10 +75,17 @@ class Watched final : public Collectives {
   std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) override {
     return watched([&] { return std::make_unique<WatchedBegun>(*this, inner_->begin_gather(share, whole)); });
   }
+  std::unique_ptr<Begun> begin_all_to_all(const Tensor& from, const Tensor& to) override {
+    return watched([&] { return std::make_unique<WatchedBegun>(*this, inner_->begin_all_to_all(from, to)); });
+  }
   void at(const std::string& phase) override { watchdog_.at(phase); }
   Traffic traffic() const override { return inner_->traffic(); }
 
  private:
+  // within: the size of groups, where this is of one; 0: of all ranks.
+  Watched(std::shared_ptr<RankCollectives> inner, Watchdog& watchdog, std::shared_ptr<Devices> devices, int within)
+      : inner_(std::move(inner)), watchdog_(watchdog), devices_(std::move(devices)), within_(within) {}
+
   class WatchedBegun final : public Begun {
    public:
     WatchedBegun(Watched& all, std::unique_ptr<Begun> inner) : all_(all), inner_(std::move(inner)) {}
@@ -73,12 +101,12 @@ class Watched final : public Collectives {
   template <class Call>
   auto watched(const Call& call) -> decltype(call()) {
     struct Exchange {
-      explicit Exchange(Watchdog& dog) : dog_(dog) { dog_.begin_exchange(); }
+      Exchange(Watchdog& dog, int within) : dog_(dog) { dog_.begin_exchange(within); }
       ~Exchange() { dog_.end_exchange(); }
       Watchdog& dog_;
     };
     try {
-      const Exchange exchange(watchdog_);
+      const Exchange exchange(watchdog_, within_);
       return call();
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::peer) watchdog_.suspect();
@@ -87,6 +115,8 @@ class Watched final : public Collectives {
   }
   std::shared_ptr<RankCollectives> inner_;
   Watchdog& watchdog_;
+  std::shared_ptr<Devices> devices_;
+  const int within_;
 };
 
 }  // namespace

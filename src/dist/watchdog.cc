@@ -30,10 +30,21 @@ constexpr const char* kLeft = "left";
 
 std::string beat_key(int rank) { return fmt::format("beat/{}", rank); }
 
+// How many exchanges a rank has come to: of all ranks, and of its group. In a beat "41", or "41/12".
+struct Exchanges {
+  std::int64_t of_all = 0, of_group = 0;
+
+  std::string text() const { return of_group == 0 ? std::to_string(of_all) : fmt::format("{}/{}", of_all, of_group); }
+  friend std::istream& operator>>(std::istream& in, Exchanges& all) {
+    in >> all.of_all;
+    return in && in.peek() == '/' ? in.ignore() >> all.of_group : in;
+  }
+};
+
 // What a rank says of itself: how often it has beaten, how many exchanges it has come to, what it is at.
 struct Beat {
   std::string text;
-  std::int64_t exchanges = 0;
+  Exchanges exchanges;
   std::string phase;
 
   explicit Beat(std::string given = "") : text(std::move(given)) {
@@ -93,7 +104,10 @@ struct Watchdog::State {
   std::condition_variable wake;
   std::string phase = "starting";
   bool suspicious = false, leaving = false, stopping = false;
-  std::int64_t beats = 0, exchanges = 0;
+  std::int64_t beats = 0;
+  Exchanges exchanges;
+  int group = 1;   // ranks of one
+  int within = 0;  // of such groups is the exchange at hand; 0: of all ranks
   Wait host, device;
   std::mutex asking;
   std::function<bool()> stands_still;  // of the device
@@ -102,7 +116,7 @@ struct Watchdog::State {
   void run() {
     std::unique_lock lock(mutex);
     while (!stopping) {
-      const std::string own = leaving ? kLeft : fmt::format("{} {} {}", ++beats, exchanges, phase);
+      const std::string own = leaving ? kLeft : fmt::format("{} {} {}", ++beats, exchanges.text(), phase);
       const bool suspects = suspicious, leaves = leaving;
       lock.unlock();
       look(own, suspects, leaves);
@@ -169,6 +183,11 @@ struct Watchdog::State {
                   place.on_one_machine() || text == std::string::npos ? "" : told.substr(text + 1));
   }
 
+  bool is_behind(int rank, const Exchanges& has) const {
+    if (has.of_all != exchanges.of_all) return has.of_all < exchanges.of_all;
+    return rank / group == place.rank / group && has.of_group < exchanges.of_group;
+  }
+
   // All of them live. The lowest of those that wait speaks, each time after twice as long.
   std::string of_those_behind() {
     const double now = monotonic_seconds();
@@ -178,7 +197,8 @@ struct Watchdog::State {
     for (int rank = 0; rank < place.size; ++rank) {
       const Seen& one = seen[static_cast<std::size_t>(rank)];
       if (rank == place.rank || one.beat.text == kLeft) continue;
-      if (one.beat.exchanges < exchanges)
+      if (within > 0 && rank / within != place.rank / within) continue;
+      if (is_behind(rank, one.beat.exchanges))
         behind.push_back(fmt::format("rank {}, which is at {}", rank, one.beat.phase));
       else if (rank < place.rank)
         return "";
@@ -231,9 +251,13 @@ void Watchdog::at(std::string phase) {
   state_->phase = std::move(phase);
 }
 
-void Watchdog::begin_exchange() {
+void Watchdog::begin_exchange(int within) {
   const std::lock_guard lock(state_->mutex);
-  ++state_->exchanges;
+  state_->within = within;
+  if (within > 0)
+    state_->group = within, ++state_->exchanges.of_group;
+  else
+    ++state_->exchanges.of_all;
   state_->host.begin(state_->place.limit_seconds);
 }
 

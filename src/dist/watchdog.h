@@ -30,8 +30,8 @@ class Watchdog {
   // What the others are told of this rank: "step 41, saving".
   void at(std::string phase);
   // Around each exchange of the main thread. Where one takes longer than the limit although all ranks beat, a warning
-  // names those that have not come to it.
-  void begin_exchange();
+  // names those that have not come to it. within: of groups of so many ranks that follow one another, and not of all.
+  void begin_exchange(int within = 0);
   void end_exchange();
   // What it asks from now on whether a device waits for other ranks, which the host does not see: that is an exchange
   // that goes on. Null: nobody to ask; when it returns it does not ask any more.

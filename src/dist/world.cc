@@ -77,6 +77,14 @@ std::unique_ptr<Begun> World::begin_gather(const Tensor& share, const Tensor& wh
   return std::make_unique<Done>();
 }
 
+std::unique_ptr<Begun> World::begin_all_to_all(const Tensor& from, const Tensor& to) const {
+  if (together_) return together_->begin_all_to_all(from, to);
+  to.copy_(from);
+  return std::make_unique<Done>();
+}
+
+World World::among(int size) const { return size == 1 ? World() : World(together_->among(size)); }
+
 std::vector<std::string> World::gather(const std::string& own) const {
   return together_ ? together_->gather(own) : std::vector<std::string>{own};
 }

@@ -1,7 +1,7 @@
 // Beams as in transformers: scores are sums of logarithms of probabilities, those of finished answers over a power of
 // their lengths.
 //
-// Letters: B beams, V vocabulary.
+// Letters: B beams, R rows, which are the beams of all prompts, V vocabulary.
 #include "generate/beams.h"
 
 #include <ATen/ATen.h>
@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "generate/answer.h"
+#include "generate/engine.h"
 #include "generate/restraints.h"
-#include "generate/rows.h"
 #include "hone/error.h"
 #include "hone/layers.h"
 #include "nn/finite.h"
@@ -38,65 +38,44 @@ struct Continuation {
   bool ends = false;
 };
 
+// Of one prompt.
 class Search {
  public:
-  Search(const BeamSearch& search, std::span<const std::int32_t> prompt, std::int64_t most)
-      : s_(search), c_(search.config), most_(most), cache_(search.model.cache_spec(), 1) {
+  Search(const BeamSearch& search, const AskedOfBeams& asked) : s_(search), c_(search.config), most_(asked.most) {
     const Seq2SeqLm* reader = s_.model.seq2seq_lm();
-    before_ = reader ? std::vector{reader->decoder_start()} : std::vector<std::int32_t>(prompt.begin(), prompt.end());
+    if (reader)
+      before_ = {reader->decoder_start()};
+    else
+      before_.assign(asked.prompt.begin(), asked.prompt.end());
+    // All but one are impossible, so that they part.
+    running_.assign(static_cast<std::size_t>(c_.num_beams), {{}, kImpossible});
+    running_[0].score = 0;
     if (c_.ignore_eos) return;
     ends_ = c_.eos_token_id;
     if (ends_.empty() && s_.tokenizer.eos_id) ends_.push_back(*s_.tokenizer.eos_id);
   }
 
-  void begin(std::span<const std::int32_t> prompt) {
-    const Seq2SeqLm* reader = s_.model.seq2seq_lm();
-    const std::vector<std::span<const std::int32_t>> row{prompt};
-    const Batch batch = reader ? sources_with_starts(row, reader->decoder_start()) : rows_of_ids(row);
-    take_log_probs(batch);
-    // All but one are impossible, so that they part.
-    log_probs_BV_ = log_probs_BV_.expand({c_.num_beams, -1}).contiguous();
-    cache_.keep(std::vector<std::int64_t>(static_cast<std::size_t>(c_.num_beams), 0));
-    running_.assign(static_cast<std::size_t>(c_.num_beams), {{}, kImpossible});
-    running_[0].score = 0;
-  }
-
-  // false: the search is over.
-  bool step() {
-    const std::vector<Continuation> best = likeliest_continuations();
+  // Takes what the model says of each beam's next token, and changes it. Returns which beam each of the new ones goes
+  // on from; none: the search is over.
+  std::vector<std::int64_t> step(const Tensor& log_probs_BV) {
+    const std::vector<Continuation> best = likeliest_continuations(log_probs_BV);
     take_finished(best);
-    if (std::ranges::all_of(best, &Continuation::ends)) return false;
-    go_on(best);
+    if (std::ranges::all_of(best, &Continuation::ends)) return {};
+    std::vector<std::int64_t> from = go_on(best);
     ++made_;
     may_improve_ = may_improve_ && can_improve();
-    return may_improve_ && !(c_.early_stopping == EarlyStopping::yes && is_full());
+    if (!may_improve_ || (c_.early_stopping == EarlyStopping::yes && is_full())) return {};
+    return from;
   }
 
-  void read_newest() {
-    std::vector<std::span<const std::int32_t>> rows;
-    for (const Beam& beam : running_) rows.emplace_back(&beam.ids.back(), 1);
-    take_log_probs(rows_of_ids(rows));
-  }
-
+  const std::vector<Beam>& running() const { return running_; }
   const Beam& best() const {
     HONE_ASSERT(!finished_.empty());
     return finished_[0];
   }
   bool is_end(std::int32_t id) const { return std::ranges::find(ends_, id) != ends_.end(); }
-  std::int64_t made() const { return made_; }
 
  private:
-  void take_log_probs(const Batch& given) {
-    const Batch batch = given.to(s_.model.device());
-    Pass pass(batch);
-    pass.cache = &cache_, pass.adapter = s_.adapter;
-    const Tensor hidden_BTD = s_.model.forward(batch, pass).hidden_BTD;
-    const Tensor logits_BV = s_.model.head().logits(hidden_BTD.select(1, -1), pass).to(at::kFloat);
-    log_probs_BV_ = host::read(logits_BV.log_softmax(-1));
-    if (!std::isfinite(host::own_number(log_probs_BV_.sum())))
-      throw nn::not_finite(s_.model, "logits of beams after " + std::to_string(made_) + " new tokens");
-  }
-
   // What the configuration makes of a beam's logarithms of probabilities.
   void restrain_beam(std::span<float> log_probs, const Beam& beam) const {
     std::vector<std::int32_t> text = before_;
@@ -117,16 +96,16 @@ class Search {
   }
 
   // Of all beams, the best ones first: enough that as many as there are beams do not end.
-  std::vector<Continuation> likeliest_continuations() {
-    const std::int64_t vocab = log_probs_BV_.size(1);
-    const std::span<float> all = host::mutable_values<float>(log_probs_BV_);
+  std::vector<Continuation> likeliest_continuations(const Tensor& log_probs_BV) const {
+    const std::int64_t vocab = log_probs_BV.size(1);
+    const std::span<float> all = host::mutable_values<float>(log_probs_BV);
     for (std::size_t b = 0; b < running_.size(); ++b) {
       const auto own = all.subspan(b * static_cast<std::size_t>(vocab), static_cast<std::size_t>(vocab));
       restrain_beam(own, running_[b]);
       for (float& value : own) value += running_[b].score;
     }
     const std::int64_t wanted = std::max<std::int64_t>(2, 1 + std::ssize(ends_)) * c_.num_beams;
-    const auto [scores, places] = log_probs_BV_.flatten().topk(std::min(wanted, log_probs_BV_.numel()));
+    const auto [scores, places] = log_probs_BV.flatten().topk(std::min(wanted, log_probs_BV.numel()));
     std::vector<Continuation> made;
     for (std::int64_t i = 0; i < scores.numel(); ++i) {
       const auto place = host::values<std::int64_t>(places)[static_cast<std::size_t>(i)];
@@ -161,7 +140,7 @@ class Search {
   }
 
   // With the best that do not end; where there are too few, some that do fill the rows.
-  void go_on(const std::vector<Continuation>& best) {
+  std::vector<std::int64_t> go_on(const std::vector<Continuation>& best) {
     std::vector<Continuation> chosen;
     for (const bool ends : {false, true})
       for (const Continuation& one : best)
@@ -174,7 +153,7 @@ class Search {
     for (const Continuation& one : chosen)
       next.push_back(continued(one)), rows.push_back(static_cast<std::int64_t>(one.beam));
     running_ = std::move(next);
-    cache_.keep(rows);
+    return rows;
   }
 
   // Whether the best beam may come to be better than the worst finished answer.
@@ -188,10 +167,8 @@ class Search {
   const BeamSearch& s_;
   const GenerateConfig& c_;
   const std::int64_t most_;
-  nn::KvCache cache_;
   std::vector<std::int32_t> before_, ends_;
   std::vector<Beam> running_, finished_;  // the latter best first
-  Tensor log_probs_BV_;
   std::int64_t made_ = 0;  // tokens of each running beam
   bool may_improve_ = true;
 };
@@ -201,35 +178,89 @@ class Search {
 void check_beams(const GenerateConfig& config) {
   if (config.num_beams == 1) return;
   const auto refuse = [](const char* key, const char* why) {
-    throw Error(ErrorKind::config, std::string(key) + ": not with num_beams: " + why);
+    throw Error(ErrorKind::config, std::string(key) + ": not with num_beams: " + why).hint("num_beams 1 takes none");
   };
   if (config.temperature > 0) refuse("temperature", "beams are the likeliest answers, and nothing is drawn");
   if (!config.stop.empty()) refuse("stop", "beams end at tokens alone");
 }
 
-Generated answer_by_beams(const BeamSearch& search, std::span<const std::int32_t> prompt, std::int64_t most,
-                          GenerateStats& stats) {
-  Stopwatch watch;
-  Search beams(search, prompt, most);
-  beams.begin(prompt);
-  stats.prompt_tokens += std::ssize(prompt), stats.prompt_seconds += watch.seconds();
-  watch.restart();
-  while (beams.step()) {
-    beams.read_newest();
-    stats.decoded_tokens += search.config.num_beams;
-  }
-  stats.decode_seconds += watch.seconds();
+namespace {
+
+// What the model says of the next token of each row. REQUIRES: no-grad.
+Tensor next_log_probs(const BeamSearch& search, const std::vector<std::span<const std::int32_t>>& rows,
+                      nn::KvCache& cache, std::int64_t made) {
+  const Tensor logits_RV = next_logits(search.model, search.adapter, rows, cache).to(at::kFloat);
+  const Tensor log_probs_RV = host::read(logits_RV.log_softmax(-1));
+  if (!std::isfinite(host::own_number(log_probs_RV.sum())))
+    throw nn::not_finite(search.model, "logits of beams after " + std::to_string(made) + " new tokens");
+  return log_probs_RV;
+}
+
+// A search under way, and the number of what it answers.
+struct Running {
+  std::size_t number;
+  Search search;
+};
+
+}  // namespace
+
+Generated Beams::generated(std::span<const std::int32_t> prompt, std::vector<std::int32_t> ids, bool ended) const {
   Generated made;
-  made.ids = beams.best().ids;
-  const bool ended = beams.is_end(made.ids.back());
   made.reason = ended ? FinishReason::eos : FinishReason::length;
-  const std::vector<std::int32_t> before =
-      search.model.seq2seq_lm() ? std::vector<std::int32_t>() : std::vector<std::int32_t>(prompt.begin(), prompt.end());
-  Answer answer(search.tokenizer, before, search.config.stop);
-  for (std::size_t i = 0; i + (ended ? 1 : 0) < made.ids.size(); ++i) answer.push(made.ids[i]);
+  std::vector<std::int32_t> before;
+  if (!search_.model.seq2seq_lm()) before.assign(prompt.begin(), prompt.end());
+  Answer answer(search_.tokenizer, before, search_.config.stop);
+  for (std::size_t i = 0; i + (ended ? 1 : 0) < ids.size(); ++i) answer.push(ids[i]);
   answer.finish();
   made.text = answer.text();
+  made.ids = std::move(ids);
   return made;
+}
+
+void Beams::answer(const std::vector<AskedOfBeams>& asked, const std::function<void(std::size_t)>& each_step,
+                   const Finished& finished, GenerateStats& stats) const {
+  const std::int64_t beams = search_.config.num_beams;
+  Stopwatch watch;
+  nn::KvCache cache(search_.model.cache_spec(), std::ssize(asked));
+  std::vector<std::span<const std::int32_t>> rows;
+  std::vector<Running> running;
+  std::vector<std::int64_t> kept;
+  for (const AskedOfBeams& one : asked) {
+    rows.push_back(one.prompt), stats.prompt_tokens += std::ssize(one.prompt);
+    kept.insert(kept.end(), static_cast<std::size_t>(beams), std::ssize(running));
+    running.push_back({running.size(), Search(search_, one)});
+  }
+  Tensor log_probs_RV = next_log_probs(search_, rows, cache, 0).repeat_interleave(beams, 0);
+  cache.keep(kept);
+  stats.prompt_seconds += watch.seconds();
+  watch.restart();
+  for (std::int64_t made = 1;; ++made) {
+    std::vector<Running> others;
+    kept.clear();
+    for (std::size_t i = 0; i < running.size(); ++i) {
+      auto& [number, search] = running[i];
+      const std::int64_t first = static_cast<std::int64_t>(i) * beams;
+      const std::vector<std::int64_t> from = search.step(log_probs_RV.narrow(0, first, beams));
+      for (const std::int64_t beam : from) kept.push_back(first + beam);
+      each_step(number);
+      if (from.empty()) {
+        const std::vector<std::int32_t>& ids = search.best().ids;
+        finished(number, generated(asked[number].prompt, ids, search.is_end(ids.back())));
+      } else {
+        others.push_back(std::move(running[i]));
+      }
+    }
+    const bool all_go_on = others.size() == running.size();
+    running = std::move(others);
+    if (running.empty()) break;
+    cache.keep(kept, /*sources_stay=*/all_go_on);
+    rows.clear();
+    for (const Running& one : running)
+      for (const Beam& beam : one.search.running()) rows.emplace_back(&beam.ids.back(), 1);
+    log_probs_RV = next_log_probs(search_, rows, cache, made);
+    stats.decoded_tokens += std::ssize(rows);
+  }
+  stats.decode_seconds += watch.seconds();
 }
 
 }  // namespace hone::generate

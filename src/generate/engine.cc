@@ -58,9 +58,6 @@ struct Engine::Line {
   Generated result;
 };
 
-namespace {
-
-// Logits [rows, V] of each row's last token, on the model's device.
 Tensor next_logits(const CausalLm& model, const std::string& adapter,
                    const std::vector<std::span<const std::int32_t>>& rows, nn::KvCache& cache,
                    const RowPictures& pictures) {
@@ -81,6 +78,8 @@ Tensor next_logits(const CausalLm& model, const std::string& adapter,
   }
   return model.head().logits(hidden_RD, pass);
 }
+
+namespace {
 
 // Each line's next token, from logits [lines, V]. Rows are independent: the threads share them.
 template <class Lines>
@@ -287,17 +286,19 @@ Engine::Begun Engine::read_with_pictures(const std::vector<Asked>& asked) {
 Engine::Begun Engine::read(const std::vector<std::span<const std::int32_t>>& prompts) {
   std::vector<std::span<const std::int32_t>> fresh, rest;
   std::vector<std::int64_t> kept;
-  Caches begun;
+  std::vector<std::unique_ptr<nn::KvCache>> beginnings;
+  std::int64_t longest = 0;  // of the rest
   for (const auto& prompt : prompts) {
     std::unique_ptr<nn::KvCache> beginning = kept_ ? kept_->beginning_of(prompt) : nullptr;
     kept.push_back(beginning ? beginning->length(0) : 0);
     (beginning ? rest : fresh).push_back(prompt.subspan(static_cast<std::size_t>(kept.back())));
-    if (beginning && begun.own)
-      begun.own->add_rows(std::move(*beginning));
-    else if (beginning)
-      begun.own = std::move(beginning);
+    if (!beginning) continue;
+    longest = std::max(longest, std::ssize(rest.back()));
+    beginnings.push_back(std::move(beginning));
   }
   if (rest.empty()) return read_all(prompts);
+  Caches begun;
+  begun.own = nn::KvCache::joined(std::move(beginnings), longest);
   Begun made;
   const Tensor of_rest_RV = mixed_logits(rest, begun);
   if (fresh.empty()) {

@@ -60,6 +60,12 @@ struct MixedWith {
   double share = 0;  // its own; the rest is the model's
 };
 
+// Logits [rows, V] of each row's last token, on the model's device. A cache that holds nothing yet takes the rows in as
+// prompts, and of a model that reads sources as sources, whose answers are begun.
+at::Tensor next_logits(const CausalLm& model, const std::string& adapter,
+                       const std::vector<std::span<const std::int32_t>>& rows, nn::KvCache& cache,
+                       const RowPictures& pictures = {});
+
 // Not thread-safe; under no-grad. An answer depends on what was asked, not on those beside it.
 class Engine {
  public:
@@ -73,7 +79,8 @@ class Engine {
   ~Engine();
   // Texts leave what they left in the cache, in so much memory at most: others that begin with the same tokens are read
   // from there on. REQUIRES: there are no answers; the model does not read sources.
-  void keep_texts(std::int64_t bytes) { kept_.emplace(bytes); }
+  void keep_texts(std::int64_t bytes) { keep_texts_in(std::make_shared<KeptTexts>(bytes)); }
+  void keep_texts_in(std::shared_ptr<PastTexts> kept) { kept_ = std::move(kept); }  // REQUIRES: nobody is mixed with
   void mix_with(MixedWith other) { other_.emplace(std::move(other)); }  // REQUIRES: there are no answers; it lives on
 
   // One pass over the prompts, which gives each its first token; what is asked several times in a row is read once.
@@ -121,7 +128,7 @@ class Engine {
   Lines lines_;
   std::vector<std::int32_t> ids_;  // each line's newest token, which is yet to be told
   std::optional<MixedWith> other_;
-  std::optional<KeptTexts> kept_;
+  std::shared_ptr<PastTexts> kept_;
   Caches caches_;
   std::unique_ptr<nn::Decoder> decoder_;
   GenerateStats stats_;

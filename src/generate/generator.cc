@@ -18,6 +18,7 @@ struct Generator::State {
   std::string adapter = kDefaultAdapter;
   bool silent = false, told = false;  // told: that texts go beyond what the model was made for
   std::optional<generate::MixedWith> other = {};
+  std::shared_ptr<generate::KeptTurns> kept = {};
   using Prompts = std::vector<std::vector<std::int32_t>>;
 
   void check(const Prompts& prompts, const GenerateConfig& config) const;
@@ -71,6 +72,7 @@ void Generator::State::check(const Prompts& prompts, const GenerateConfig& confi
 void Generator::State::run(const std::vector<generate::Asked>& asked, const Stream& stream, const Answered& finished) {
   generate::Engine engine(model, *tokenizer, adapter, std::ssize(asked));
   if (other) engine.mix_with(*other);
+  if (kept) engine.keep_texts_in(kept);
   generate::Engine::Told told_of;
   if (stream)
     told_of = [&](std::size_t prompt, std::int32_t, const std::string& text, const generate::TokenLogProbs*) {
@@ -90,17 +92,25 @@ void Generator::State::run(const std::vector<generate::Asked>& asked, const Stre
   stats.prompt_seconds += engine.stats().prompt_seconds, stats.decode_seconds += engine.stats().decode_seconds;
 }
 
-// One prompt after another, whose beams are computed together.
 void Generator::State::run_beams(const Prompts& prompts, const GenerateConfig& config,
                                  std::span<const std::int64_t> most, const Stream& stream, const Answered& finished) {
   HONE_ASSERT(!other);
-  const generate::BeamSearch search{model, *tokenizer, adapter, config};
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const std::int64_t limit = generate::answer_limit(model, config, std::ssize(prompts[i]));
-    const Generated answer =
-        generate::answer_by_beams(search, prompts[i], most.empty() ? limit : std::min(limit, most[i]), stats);
-    if (stream) stream(i, answer.text);
-    finished(i, answer);
+  const generate::Beams beams({model, *tokenizer, adapter, config});
+  const auto batch_size = static_cast<std::size_t>(config.batch_size);
+  for (std::size_t begin = 0; begin < prompts.size(); begin += batch_size) {
+    std::vector<generate::AskedOfBeams> asked;
+    for (std::size_t i = begin; i < std::min(begin + batch_size, prompts.size()); ++i) {
+      const std::int64_t limit = generate::answer_limit(model, config, std::ssize(prompts[i]));
+      asked.push_back({prompts[i], most.empty() ? limit : std::min(limit, most[i])});
+    }
+    const auto each_step = [&](std::size_t number) {
+      if (stream) stream(begin + number, "");
+    };
+    const auto answered = [&](std::size_t number, const Generated& answer) {
+      if (stream) stream(begin + number, answer.text);
+      finished(begin + number, answer);
+    };
+    beams.answer(asked, each_step, answered, stats);
   }
 }
 
@@ -121,6 +131,15 @@ void Generator::use_adapter(const std::string& name) {
 
 void Generator::mix_with(const Model& other, const std::string& adapter, double share) {
   state_->other.emplace(generate::MixedWith{require_causal_lm(other, "generate"), adapter, share});
+}
+
+void Generator::keep_texts(std::int64_t most) {
+  HONE_ASSERT(!state_->other && !state_->model.seq2seq_lm());
+  state_->kept = std::make_shared<generate::KeptTurns>(most);
+}
+
+void Generator::forget_text(std::span<const std::int32_t> ids) {
+  if (state_->kept) state_->kept->forget(ids);
 }
 
 const GenerateStats& Generator::stats() const { return state_->stats; }

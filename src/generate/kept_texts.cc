@@ -55,4 +55,29 @@ std::unique_ptr<nn::KvCache> KeptTexts::beginning_of(std::span<const std::int32_
   return nullptr;
 }
 
+void KeptTurns::keep(std::span<const std::int32_t> ids, const nn::KvCache& cache, std::int64_t row) {
+  const std::int64_t length = std::ssize(ids);
+  if (size() >= most_) return;
+  if (auto all = cache.beginning_of(row, length, length))
+    turns_.push_back({{ids.begin(), ids.end()}, std::move(all)});
+}
+
+std::unique_ptr<nn::KvCache> KeptTurns::take(std::span<const std::int32_t> ids) {
+  auto found = turns_.end();
+  for (auto turn = turns_.begin(); turn != turns_.end(); ++turn) {
+    const std::int64_t length = std::ssize(turn->ids);
+    const bool is_longer = found == turns_.end() || length > std::ssize(found->ids);
+    if (is_longer && length < std::ssize(ids) && alike(turn->ids, ids) == length) found = turn;
+  }
+  if (found == turns_.end()) return nullptr;
+  auto cache = std::move(found->cache);
+  turns_.erase(found);
+  return cache;
+}
+
+std::unique_ptr<nn::KvCache> KeptTurns::beginning_of(std::span<const std::int32_t> ids) {
+  auto cache = take(ids);
+  return cache && cache->has_beginning_of(0, cache->length(0), std::ssize(ids)) ? std::move(cache) : nullptr;
+}
+
 }  // namespace hone::generate

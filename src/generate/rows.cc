@@ -6,6 +6,7 @@
 
 #include "tensor/host.h"
 #include "tensor/pictures.h"
+#include "text/tokenizer/language.h"
 
 namespace hone::generate {
 
@@ -24,8 +25,9 @@ Batch rows_of_ids(const std::vector<std::span<const std::int32_t>>& rows, const 
     batch.tokens += doc.end;
   }
   HostPictures all;
-  for (std::size_t r = 0; r < pictures.size(); ++r)
-    add_pictures(all, {pictures[r].begin(), pictures[r].end()}, static_cast<std::int64_t>(r), /*begin=*/0);
+  std::vector<PicturedDoc> docs;
+  for (std::size_t r = 0; r < pictures.size(); ++r) docs.push_back({pictures[r], static_cast<std::int64_t>(r), 0});
+  add_pictures(all, docs);
   batch.pictures = to_pictures(all);
   return batch;
 }
@@ -48,9 +50,18 @@ Batch sources_with_starts(const std::vector<std::span<const std::int32_t>>& rows
   return batch;
 }
 
-std::vector<std::int32_t> source_ids(const Tokenizer& tokenizer, const std::string& text) {
+std::vector<std::int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text) {
   std::vector<std::int32_t> ids = tokenizer.encode(text, /*special=*/true).ids;
-  if (tokenizer.eos_id && (ids.empty() || ids.back() != *tokenizer.eos_id)) ids.push_back(*tokenizer.eos_id);
+  if (tokenizer.adds_eos && !ids.empty() && ids.back() == tokenizer.eos_id) ids.pop_back();
+  if (ids.empty() && tokenizer.bos_id) ids.push_back(*tokenizer.bos_id);
+  return ids;
+}
+
+std::vector<std::int32_t> source_ids(const Tokenizer& tokenizer, const std::string& text, const std::string& language) {
+  std::vector<std::int32_t> ids = tokenizer.encode(text, /*special=*/true).ids;
+  if (!language.empty()) text::LanguageMark(tokenizer, language, "src_lang").put(ids);
+  const bool has_end = !tokenizer.eos_id || (!ids.empty() && ids.back() == *tokenizer.eos_id);
+  if (!has_end && !text::puts_eos(tokenizer)) ids.push_back(*tokenizer.eos_id);
   return ids;
 }
 

@@ -18,8 +18,11 @@ Batch rows_of_ids(const std::vector<std::span<const std::int32_t>>& rows, const 
 // The same as sources, each with a target behind it that has the token `start` alone.
 Batch sources_with_starts(const std::vector<std::span<const std::int32_t>>& rows, std::int32_t start);
 
+// A text that is to be continued: as the tokenizer begins texts, without what it puts at their end.
+std::vector<std::int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text);
 // A text as a model reads it that was trained by objective seq2seq: what the tokenizer makes of it, with its
-// end-of-sequence token.
-std::vector<std::int32_t> source_ids(const Tokenizer& tokenizer, const std::string& text);
+// end-of-sequence token. language: its token in place of the tokenizer's own; "": that.
+std::vector<std::int32_t> source_ids(const Tokenizer& tokenizer, const std::string& text,
+                                     const std::string& language = "");
 
 }  // namespace hone::generate

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "config/hf_keys.h"
@@ -12,6 +13,7 @@
 #include "hone/registry.h"
 #include "hub/fresh.h"
 #include "hub/packed/quantization_config.h"
+#include "hub/tied_head.h"
 #include "hub/weight_names.h"
 
 namespace hone {
@@ -59,7 +61,8 @@ const auto& entry_of(const Node& hf_config, const std::string& file) {
     throw Error(ErrorKind::config,
                 fmt::format("{}: model_type: {} is a model of texts and images, which hone has not", file, type))
         .hint(
-            "hone's models are of texts alone; where it has the texts' half, as of Gemma 3 and Qwen3.5, it takes that");
+            "hone inspect models lists those that read pictures; of others it takes the texts' half where it has that, "
+            "as of Qwen3.5 and Gemma 4");
   throw Error(ErrorKind::config, fmt::format("{}: model_type: got \"{}\", expected one of {}{}", file, type,
                                              fmt::join(registries().models.names(), ", "),
                                              near.empty() ? "" : "; did you mean " + near + "?"))
@@ -75,6 +78,21 @@ bool has_architecture(const Node& hf_config, std::string_view end) {
          });
 }
 
+// Of T5 and its relatives transformers 5 writes that the head is tied, whether or not it is, and takes one that the
+// files have.
+Node with_own_head(const Node& given, const std::string& file) {
+  const auto is = [&](const char* key, std::string_view text) {
+    const Node* value = given.find(key);
+    return value && value->kind() == Node::Kind::scalar && value->text() == text;
+  };
+  const bool unscaled = is("model_type", "mt5") || ((is("model_type", "t5") || is("model_type", "umt5")) &&
+                                                    is("scale_decoder_outputs", "false"));
+  if (!unscaled || !is("tie_word_embeddings", "true") || !hub::has_tensor(file, hub::kHead)) return given;
+  Node config = given;
+  config.at_or_add("tie_word_embeddings") = config::Values<bool>::write(false);
+  return config;
+}
+
 std::set<std::string> names_of(config::AnyOptions& options) {
   std::set<std::string> names;
   for (const config::OptionInfo& option : options.describe()) names.insert(option.path);
@@ -83,14 +101,41 @@ std::set<std::string> names_of(config::AnyOptions& options) {
 
 }  // namespace
 
-Node hub::of_texts(const Node& hf_config) {
-  const auto is_known = [](const Node& node) {
-    const Node* type = node.is_map() ? node.find("model_type") : nullptr;
-    return type && type->kind() == Node::Kind::scalar && registries().models.find(type->text());
-  };
-  if (is_known(hf_config)) return config::with_texts_section(hf_config);
+namespace {
+
+// "": it says none, or one that hone has not.
+std::string known_type(const Node& node) {
+  const Node* type = node.is_map() ? node.find("model_type") : nullptr;
+  const bool known = type && type->kind() == Node::Kind::scalar && registries().models.find(type->text());
+  return known ? type->text() : "";
+}
+
+// The half of a whole that hone has, too, where it goes by its name: gemma3_text of gemma3.
+std::optional<Node> half_for_labels(const Node& hf_config) {
   Node half = config::texts_half(hf_config);
-  return is_known(half) ? half : hf_config;
+  const std::string whole = known_type(hf_config);
+  if (whole.empty() || !hf_config.find("vision_config") || known_type(half) != whole + "_text") return std::nullopt;
+  return half;
+}
+
+}  // namespace
+
+Node hub::of_texts(const Node& hf_config) {
+  if (const auto half = half_for_labels(hf_config); half && config::is_of_classifier(hf_config)) return *half;
+  if (!known_type(hf_config).empty()) return config::with_texts_section(hf_config);
+  Node half = config::texts_half(hf_config);
+  return known_type(half).empty() ? hf_config : half;
+}
+
+Node hub::half_of(const Node& hf_config, const std::string& file) {
+  Node half = config::texts_half(config::with_texts_section(hf_config));
+  const Node* type = half.find("model_type");
+  if (!hf_config.find("vision_config"))
+    throw Error(ErrorKind::config, fmt::format("model.texts_only: {} is of texts alone", file));
+  if (known_type(half).empty())
+    throw Error(ErrorKind::config, fmt::format("model.texts_only: {}: hone has no model of texts of type {}", file,
+                                               type ? type->text() : "(not said)"));
+  return half;
 }
 
 std::vector<std::string> hub::keys_without_effect(const Node& given, const std::string& file) {
@@ -124,7 +169,8 @@ void hub::find_problems(const Node& given, Problems& problems) {
 std::unique_ptr<Model> build_model(const Node& given, const std::string& file, const HeadRequest& head) {
   if (!given.is_map())
     throw Error(ErrorKind::config, fmt::format("{}: expected a model's configuration, a JSON object", file));
-  const Node hf_config = hub::of_texts(given);
+  const auto half = head.labels.empty() ? std::nullopt : half_for_labels(given);
+  const Node hf_config = with_own_head(half ? *half : hub::of_texts(given), file);
   const auto* entry = &entry_of(hf_config, file);
   const auto options = entry->options();
   Problems problems;

@@ -35,7 +35,7 @@ std::set<const Weight*> weights_in_blocks(const Model& model) {
 // What the folder's tensors are held as, by the weights that they fill.
 std::map<std::string, QuantizedAs> held_in(Model& model, const std::filesystem::path& folder) {
   if (folder.empty()) return {};
-  const hub::ModelTensors tensors(folder);
+  const hub::ModelTensors tensors(folder, model.pictures() != nullptr);
   const hub::QuantizedFiles quantized(tensors.all());
   const hub::TensorNames names(model, quantized.weights(), FreshWeights{.any = true});
   std::map<std::string, QuantizedAs> held;

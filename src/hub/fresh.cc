@@ -62,6 +62,9 @@ void add_tokenizer_keys(config::Node& whole, const Tokenizer* tokenizer) {
   add_default(hf_config, "bos_token_id", tokenizer ? known(tokenizer->bos_id) : std::nullopt);
   add_default(hf_config, "eos_token_id", tokenizer ? known(tokenizer->eos_id) : std::nullopt);
   add_default(hf_config, "pad_token_id", tokenizer ? known(tokenizer->pad_id) : std::nullopt);
+  // What it has without a word are ids of its own vocabulary, which transformers refuses beyond another one's.
+  if (const config::Node* type = hf_config.find("model_type"); type && type->text() == "modernbert")
+    for (const char* key : {"cls_token_id", "sep_token_id"}) add_default(hf_config, key, std::nullopt);
 }
 
 }  // namespace hone::hub

@@ -19,9 +19,12 @@ void add_tokenizer_keys(config::Node& hf_config, const Tokenizer* tokenizer);
 // "eos_token_id 257 (was 2)".
 std::vector<std::string> take_tokenizer_ids(config::Node& hf_config, const Tokenizer& tokenizer);
 
-// Of a model of texts and images its texts' half as a config.json of its own, where hone has that and not the whole;
-// itself, where it has not, or where it is no such model.
+// Of a model of texts and images its texts' half as a config.json of its own, where hone has that and not the whole, or
+// where the file says that it is of a classifier, which a whole never is; itself, where it has not, or where it is no
+// such model.
 config::Node of_texts(const config::Node& hf_config);
+// The same half also where hone has the whole. Error(config): there is none. file: for messages
+config::Node half_of(const config::Node& hf_config, const std::string& file);
 
 // The keys that change nothing of a model that is made from it, as torch_dtype. Throws as build_model() does for a type
 // that is not there. file: for messages

@@ -103,7 +103,7 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
 
 void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes types,
                   const std::optional<FreshWeights>& wanted) {
-  const hub::ModelTensors tensors(folder);
+  const hub::ModelTensors tensors(folder, model.pictures() != nullptr);
   const hub::QuantizedFiles quantized(tensors.all());
   const hub::TensorNames names(model, quantized.weights(), wanted, tensors.spare());
   hub::check_names(names, model, folder);

@@ -13,11 +13,13 @@
 namespace hone::hub {
 namespace {
 
-constexpr std::array<std::string_view, 2> kBodies{"model.language_model.", "language_model.model."};
+constexpr std::array<std::string_view, 3> kBodies{"model.language_model.", "language_model.model.",
+                                                  "model.text_model."};
 constexpr std::string_view kHeads = "language_model.";
 constexpr std::string_view kTower = "model.vision_tower.";
-constexpr std::array<std::string_view, 4> kParts{"language_model.", "vision_tower.", "multi_modal_projector.",
-                                                 "visual."};
+constexpr std::array<std::string_view, 8> kParts{"language_model.", "vision_tower.", "multi_modal_projector.",
+                                                 "visual.",         "text_model.",   "vision_model.",
+                                                 "connector.",      "image_newline"};
 constexpr std::string_view kGateAndUp = ".experts.gate_up_proj", kDown = ".experts.down_proj";
 
 // Whether hone has all of the model that the folder's config.json describes, and not its texts' half alone.
@@ -55,12 +57,13 @@ std::string name_in_half(const std::string& name) {
   return name.starts_with(kHeads) ? name.substr(kHeads.size()) : name;
 }
 
-ModelTensors::ModelTensors(const std::filesystem::path& folder) : files_(folder), places_(files_.tensors()) {
+ModelTensors::ModelTensors(const std::filesystem::path& folder, std::optional<bool> whole)
+    : files_(folder), places_(files_.tensors()) {
   const auto body = std::find_if(kBodies.begin(), kBodies.end(), [&](std::string_view prefix) {
     return std::any_of(places_.begin(), places_.end(), [&](const auto& p) { return p.first.starts_with(prefix); });
   });
   join_packed(folder);
-  if (is_whole(folder)) take_whole();
+  if (whole ? *whole : is_whole(folder)) take_whole();
   else if (body != kBodies.end()) take_half(*body);
   split_experts();
 }

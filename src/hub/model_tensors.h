@@ -3,6 +3,7 @@
 // Of a model of texts and images of which hone has the texts' half alone those of that, whose names say so:
 //
 //   model.language_model.X (transformers 5), language_model.model.X (4)   model.X
+//   model.text_model.X (Idefics 3)                                        model.X
 //   lm_head.X, language_model.lm_head.X, score.X                          lm_head.X, score.X
 //
 // Where hone has the whole, all by the names of transformers 5:
@@ -11,6 +12,7 @@
 //   language_model.lm_head.X                                              lm_head.X
 //   vision_tower.X, vision_tower.vision_model.X                           model.vision_tower.X
 //   multi_modal_projector.X, visual.X                                     model.multi_modal_projector.X, model.visual.X
+//   text_model.X, vision_model.X, connector.X, image_newline              model.text_model.X, and so on
 //
 // Experts' weights that are one tensor, as transformers has them in memory and some publish them, are told one by one:
 //
@@ -27,6 +29,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -39,7 +42,9 @@ namespace hone::hub {
 
 class ModelTensors {
  public:
-  explicit ModelTensors(const std::filesystem::path& folder);  // throws Error(checkpoint)
+  // whole: whether all of a model that reads pictures is wanted, and not its texts' half; nothing: where hone has all.
+  // Throws Error(checkpoint).
+  explicit ModelTensors(const std::filesystem::path& folder, std::optional<bool> whole = {});
   const Places& all() const { return places_; }
   const Packed* packed(const std::string& name) const;  // what reads one of them; nullptr: its file does
   // safetensors' names of types: the narrowest that holds a tensor's numbers as they are, and the one that they are

@@ -90,6 +90,15 @@ void check_equal(const std::string& again, const std::string& weight, const Mode
 
 }  // namespace
 
+bool has_tensor(const std::string& config_file, const std::string& name) {
+  const std::filesystem::path folder = std::filesystem::path(config_file).parent_path();
+  try {
+    return SafetensorsSet(folder.empty() ? "." : folder).tensors().contains(name);
+  } catch (const Error&) {
+    return false;  // whoever reads weights says what is wrong with them
+  }
+}
+
 void check_tied_head(const Model& model, const Places& tensors) {
   std::string table;
   model.each_weight([&](const std::string& name, const Weight& weight) {

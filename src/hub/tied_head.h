@@ -1,12 +1,17 @@
 // A head of its own in the files of a model whose config.json ties it to the embedding.
 #pragma once
 
+#include <string>
+
 #include "hone/model.h"
 #include "hub/places.h"
 
 namespace hone::hub {
 
 inline constexpr const char *kHead = "lm_head.weight", *kHeadModule = "lm_head";
+
+// Whether a file of weights beside config.json has a tensor of this name.
+bool has_tensor(const std::string& config_file, const std::string& name);
 
 // Throws Error(checkpoint) where the model's head is tied and the files hold one with other values: left out, it would
 // be lost without a word, and transformers takes it. One that is the embedding once more may be left out. Reads both,

@@ -60,6 +60,7 @@ class Gemma3 final : public Processor {
   }
 
   std::string_view type() const override { return type_; }
+  bool cuts_long_pictures() const override { return scans_; }
 
   Layout layout(const Extent& upright) const override {
     const auto [rows, columns] = parts_of(upright);

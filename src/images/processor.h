@@ -20,7 +20,9 @@ struct Layout {
   std::array<std::int64_t, 3> grid = {};  // time, height and width in patches (Qwen's grid_thw); zeros: of no patches
   std::int64_t tokens = 0;                // in a text, of a processor that merges patches (Qwen's); 0: the model knows
   std::int64_t tiles = 1;                 // pictures of the tower's size that it becomes
-  std::int64_t rows = 0, columns = 0;     // of tiles before the one that shows all of it (Idefics 3); 0: it is not cut
+  std::int64_t rows = 0, columns = 0;     // of tiles besides the one that shows all of it, which is the last one of
+                                          // Idefics 3's and the first one of LLaVA-NeXT's; 0: it is not cut
+  Extent upright = {};                    // the picture's own size, of LLaVA-NeXT's
   bool operator==(const Layout&) const = default;
 };
 
@@ -37,6 +39,7 @@ class Processor {
   virtual std::string_view type() const = 0;               // image_processor_type, without "Fast" or "Pil" at its end
   virtual Layout layout(const Extent& upright) const = 0;  // of a picture of this size
   virtual Values process(const Picture& picture) const = 0;
+  virtual bool cuts_long_pictures() const { return false; }  // into parts that no place of a text is for
 
   // Of the bytes of a file (JPEG, PNG, WebP). Error(data) without the file's name: add it with during().
   Layout layout_of(std::string_view file) const { return layout(extent_of(file)); }  // reads the header only

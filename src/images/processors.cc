@@ -25,8 +25,8 @@ constexpr std::uint64_t kMaxFile = 16'000'000;
 constexpr std::pair<std::string_view, MakeProcessor> kTypes[] = {
     {"CLIPImageProcessor", make_fixed},        {"Gemma3ImageProcessor", make_gemma3},
     {"Idefics3ImageProcessor", make_idefics3}, {"LlavaImageProcessor", make_fixed},
-    {"Qwen2VLImageProcessor", make_qwen2_vl},  {"SiglipImageProcessor", make_fixed},
-    {"SmolVLMImageProcessor", make_idefics3}};
+    {"LlavaNextImageProcessor", make_llava_next}, {"Qwen2VLImageProcessor", make_qwen2_vl},
+    {"SiglipImageProcessor", make_fixed},      {"SmolVLMImageProcessor", make_idefics3}};
 
 // Keys that say nothing of what a picture becomes: what made the file, how the reference is called, films, and what the
 // model's own configuration says as well.

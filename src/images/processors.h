@@ -17,6 +17,8 @@ using MakeProcessor = std::unique_ptr<const Processor> (*)(const std::string& ty
 std::unique_ptr<const Processor> make_fixed(const std::string& type, const config::Node& keys, Problems& problems);
 std::unique_ptr<const Processor> make_qwen2_vl(const std::string& type, const config::Node& keys, Problems& problems);
 std::unique_ptr<const Processor> make_gemma3(const std::string& type, const config::Node& keys, Problems& problems);
+std::unique_ptr<const Processor> make_llava_next(const std::string& type, const config::Node& keys,
+                                                 Problems& problems);
 std::unique_ptr<const Processor> make_idefics3(const std::string& type, const config::Node& keys, Problems& problems);
 
 }  // namespace hone::images

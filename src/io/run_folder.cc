@@ -124,14 +124,13 @@ void RunFolder::take_lock(const fs::path& path) {
 // stays, and leads to the new one.
 void RunFolder::move_aside(const fs::path& path) {
   const NamedFolder named = locate_folder(path, options_.kind);
-  std::string old;
   try {
-    old = set_aside(env_.open_folder(named.parent, options_.kind), named.name, named.name);
+    aside_ = set_aside(env_.open_folder(named.parent, options_.kind), named.name, named.name);
   } catch (Error& error) {
     throw std::move(error).hint("the run that is there cannot be moved away; choose another run.folder");
   }
   ::close(std::exchange(lock_, -1));
-  log::info("{}: the run that was there is now {}", path.string(), old);
+  log::info("{}: the run that was there is now {}", path.string(), aside_);
   env_.make_folders(named.path(), options_.kind);
   take_lock(path);
 }
@@ -212,10 +211,15 @@ void RunFolder::check_space(std::uint64_t bytes, std::int64_t count) const {
 }
 
 void RunFolder::discard_if_new() {
-  if (!made_ || options_.watch || folder_->exists(kRunConfig) || !checkpoints_->scan(Verify::sizes).empty()) return;
-  const fs::path named = path();
-  env_.open_folder(named.has_parent_path() ? named.parent_path() : ".", options_.kind)
-      .remove_tree(named.filename().string());
+  if (options_.watch || folder_->exists(kRunConfig) || !checkpoints_->scan(Verify::sizes).empty()) return;
+  if (!made_ && aside_.empty()) return;
+  const NamedFolder own = locate_folder(path(), options_.kind);
+  const Folder parent = env_.open_folder(own.parent, options_.kind);
+  parent.remove_tree(own.name);
+  if (aside_.empty()) return;
+  parent.rename(aside_, parent, own.name);
+  parent.sync();
+  log::info("{}: the run that was there is there again", path().string());
 }
 
 fs::path numbered_run(Env& env, const fs::path& runs, const std::string& name, bool resume) {

@@ -43,7 +43,8 @@ class RunFolder {
   void check_owner() const;
   // Throws Error(checkpoint) with figures if `count` checkpoints of `bytes` will not fit.
   void check_space(std::uint64_t bytes, std::int64_t count) const;
-  // Removes the folder with all in it where this made it and no run has begun in it; then nothing is to be called.
+  // Removes the folder with all in it where this made it and no run has begun in it; a run that was moved aside for it
+  // goes back. Then nothing is to be called.
   void discard_if_new();
 
  private:
@@ -60,6 +61,7 @@ class RunFolder {
   std::string since_, config_hash_;  // config_hash_: of config.yaml as hone wrote it; "" = not known
   int lock_ = -1;
   bool existed_ = false, had_checkpoints_ = false, made_ = false;  // made_: the folder was not there before
+  std::string aside_;  // what the run that was there is called now; "": there was none
   log::Limiter link_warnings_;
 };
 

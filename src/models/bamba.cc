@@ -3,6 +3,7 @@
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/hybrid_model.h"
+#include "models/mamba_keys.h"
 
 namespace hone::models {
 namespace {

@@ -1,5 +1,6 @@
-// BART (Lewis et al., 2019), and with other norms and positions Pegasus (Zhang et al., 2019) and Marian
-// (Junczys-Dowmunt et al., 2018): an encoder and a decoder as in "Attention Is All You Need".
+// BART (Lewis et al., 2019), and with other norms and positions mBART (Liu et al., 2020), M2M-100 (Fan et al., 2020)
+// and NLLB (2022), Pegasus (Zhang et al., 2019) and Marian (Junczys-Dowmunt et al., 2018): an encoder and a decoder as
+// in "Attention Is All You Need".
 //
 // Letters in tensor names: B batch, T time, S tokens of sources, N of targets, D hidden.
 // Children carry Hugging Face's names.
@@ -116,7 +117,8 @@ class Bart final : public Seq2SeqLm {
   // The table once more, waves that follow from their places, and marks of versions.
   bool is_no_weight(const std::string& tensor) const override {
     return tensor.ends_with("coder.embed_tokens.weight") || tensor.ends_with("coder.version") ||
-           (!s.learned_positions && tensor.ends_with("coder.embed_positions.weight"));
+           (!s.learned_positions && (tensor.ends_with("coder.embed_positions.weight") ||
+                                     tensor.ends_with("coder.embed_positions.weights")));
   }
   bool may_be_fresh(const std::string& weight) const override { return weight == "final_logits_bias"; }
 
@@ -124,16 +126,18 @@ class Bart final : public Seq2SeqLm {
   Config c;
   BartShape s;
   BartBody& model = child<BartBody>("model", s);
-  Weight& final_logits_bias = buffer("final_logits_bias", {1, s.vocab}, {.kind = Init::Kind::zeros},
-                                     [](const Tensor& value, const Tensor&) { return value; });
+  Weight* final_logits_bias = s.biased_head ? &buffer("final_logits_bias", {1, s.vocab}, {.kind = Init::Kind::zeros},
+                                                      [](const Tensor& value, const Tensor&) { return value; })
+                                            : nullptr;
   nn::Head& lm_head =
-      child<nn::Head>("lm_head", s.hidden, s.vocab, s.std, &model.shared.weight, /*soft_cap=*/0, &final_logits_bias);
+      child<nn::Head>("lm_head", s.hidden, s.vocab, s.std, &model.shared.weight, /*soft_cap=*/0, final_logits_bias);
 };
 
 }  // namespace
 
 void register_bart(Registries& hone) {
-  hone.models.add<Bart>({"bart", "pegasus", "marian"}, "BART, Pegasus and Marian: texts from texts.");
+  hone.models.add<Bart>({"bart", "mbart", "m2m_100", "pegasus", "marian"},
+                        "BART, mBART, M2M-100 and NLLB, Pegasus and Marian: texts from texts.");
 }
 
 }  // namespace hone::models

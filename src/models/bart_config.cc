@@ -20,13 +20,20 @@ using config::Node;
 struct BartFamily {
   const char *name, *class_name;
   std::int64_t vocab, pad, bos, eos;  // -1: there is none
-  bool starts_with_eos;               // else with padding
+  enum class Start { eos, padding, given } start;
   bool norms_first, normed_embeddings, learned_positions;
 };
+using Start = BartFamily::Start;
 constexpr BartFamily kBartFamilies[] = {
-    {"bart", "BartForConditionalGeneration", 50265, 1, 0, 2, true, false, true, true},
-    {"pegasus", "PegasusForConditionalGeneration", 50265, 0, -1, 1, false, true, false, false},
-    {"marian", "MarianMTModel", 58101, 58100, -1, 0, false, false, false, false}};
+    {"bart", "BartForConditionalGeneration", 50265, 1, 0, 2, Start::eos, false, true, true},
+    {"mbart", "MBartForConditionalGeneration", 50265, 1, 0, 2, Start::given, true, true, true},
+    {"m2m_100", "M2M100ForConditionalGeneration", 128112, 1, 0, 2, Start::eos, true, false, false},
+    {"pegasus", "PegasusForConditionalGeneration", 50265, 0, -1, 1, Start::padding, true, false, false},
+    {"marian", "MarianMTModel", 58101, 58100, -1, 0, Start::padding, false, false, false}};
+
+bool is_m2m(const BartConfig& c) { return c.model_type == "m2m_100"; }
+std::string activation_of(const BartConfig& c) { return c.activation_function.value_or(is_m2m(c) ? "relu" : "gelu"); }
+bool scales_embedding(const BartConfig& c) { return c.scale_embedding.value_or(is_m2m(c)); }
 
 const BartFamily& family_of(const BartConfig& c) {
   for (const BartFamily& family : kBartFamilies)
@@ -43,8 +50,9 @@ void check_old_keys(const BartConfig& c, const BartFamily& family, Problems& pro
   follows(c.normalize_embedding, family.normed_embeddings, "normalize_embedding");
   follows(c.add_final_layer_norm, family.norms_first, "add_final_layer_norm");
   follows(c.static_position_embeddings, !family.learned_positions, "static_position_embeddings");
-  problems.require(c.encoder_layerdrop == 0, "encoder_layerdrop", "got more than 0, expected 0");
-  problems.require(c.decoder_layerdrop == 0, "decoder_layerdrop", "got more than 0, expected 0");
+  const char* no_drop = "got more than 0, expected 0: no layer is left out in training";
+  problems.require(c.encoder_layerdrop == 0, "encoder_layerdrop", no_drop);
+  problems.require(c.decoder_layerdrop == 0, "decoder_layerdrop", no_drop);
   problems.require(c.tie_word_embeddings, "tie_word_embeddings", "got false, expected true");
   problems.require(c.share_encoder_decoder_embeddings, "share_encoder_decoder_embeddings", "got false, expected true");
 }
@@ -64,7 +72,11 @@ BartShape resolve(const BartConfig& c, Problems& problems) {
   BartShape s;
   s.vocab = c.vocab_size.value_or(family.vocab), s.hidden = c.d_model, s.positions = c.max_position_embeddings;
   const std::int64_t pad = c.pad_token_id.value_or(family.pad);
-  const std::int64_t start = c.decoder_start_token_id.value_or(family.starts_with_eos ? eos_of(c, family) : pad);
+  const std::int64_t usual = family.start == Start::padding ? pad : eos_of(c, family);
+  const std::int64_t start = c.decoder_start_token_id.value_or(usual);
+  problems.require(c.decoder_start_token_id || family.start != Start::given, "decoder_start_token_id",
+                   "missing; expected what a target is begun with: eos_token_id of mBART-50, the target's language of "
+                   "those before it");
   s.no_gradient_id = pad, s.start = static_cast<std::int32_t>(start);
   problems.require(pad < s.vocab, "pad_token_id",
                    fmt::format("got {}, expected less than vocab_size ({})", pad, s.vocab));
@@ -76,11 +88,14 @@ BartShape resolve(const BartConfig& c, Problems& problems) {
   s.decoder = {c.decoder_layers, c.decoder_attention_heads, c.decoder_ffn_dim};
   check_bart_heads(c, s.encoder.heads, "encoder_attention_heads", problems);
   check_bart_heads(c, s.decoder.heads, "decoder_attention_heads", problems);
-  s.activation = nn::read_activation(c.activation_function, "activation_function", problems);
+  s.activation = nn::read_activation(activation_of(c), "activation_function", problems);
   s.norms_first = family.norms_first, s.normed_embeddings = family.normed_embeddings;
   s.learned_positions = family.learned_positions;
-  s.embedding_scale = c.scale_embedding ? std::sqrt(static_cast<double>(s.hidden)) : 1;
-  s.dropout = c.dropout, s.attention_dropout = c.attention_dropout, s.activation_dropout = c.activation_dropout;
+  if (is_m2m(c)) s.first_wave = pad + 1, s.waves_end_sooner = true, s.biased_head = false;
+  problems.require(!is_m2m(c) || s.hidden >= 4, "d_model", fmt::format("got {}, expected at least 4", s.hidden));
+  s.embedding_scale = scales_embedding(c) ? std::sqrt(static_cast<double>(s.hidden)) : 1;
+  s.dropout = c.dropout, s.attention_dropout = c.attention_dropout.value_or(is_m2m(c) ? 0.1 : 0);
+  s.activation_dropout = c.activation_dropout;
   s.std = c.init_std;
   check_old_keys(c, family, problems);
   const auto d = [](std::int64_t value) { return static_cast<double>(value); };
@@ -122,11 +137,12 @@ Node to_hf_config(const BartConfig& c, const BartShape& s, const std::string& dt
   const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   const auto flag = [&](const char* key, bool value) { put(key, config::Values<bool>::write(value)); };
   real("activation_dropout", s.activation_dropout);
-  put("activation_function", text(c.activation_function));
+  put("activation_function", text(activation_of(c)));
   put("architectures", Node::list({text(family.class_name)}));
   real("attention_dropout", s.attention_dropout);
   if (c.model_type != "pegasus") put("bos_token_id", id_or(c.bos_token_id, family.bos));
-  if (c.model_type == "bart") real("classifier_dropout", c.classifier_dropout.value_or(0));
+  if (c.model_type == "bart" || c.model_type == "mbart")
+    real("classifier_dropout", c.classifier_dropout.value_or(0));
   number("d_model", s.hidden);
   number("decoder_attention_heads", s.decoder.heads);
   number("decoder_ffn_dim", s.decoder.inner);
@@ -142,14 +158,15 @@ Node to_hf_config(const BartConfig& c, const BartShape& s, const std::string& dt
   number("encoder_layers", s.encoder.layers);
   put("eos_token_id", id_or(c.eos_token_id, family.eos));
   if (!c.forced_bos_token_id.node.is_null()) put("forced_bos_token_id", c.forced_bos_token_id.node);
-  put("forced_eos_token_id", is_usual(c.forced_eos_token_id) ? id_or({}, family.eos) : c.forced_eos_token_id.node);
+  if (!is_m2m(c) || !is_usual(c.forced_eos_token_id))
+    put("forced_eos_token_id", is_usual(c.forced_eos_token_id) ? id_or({}, family.eos) : c.forced_eos_token_id.node);
   real("init_std", s.std);
-  flag("is_decoder", false);
+  if (!is_m2m(c)) flag("is_decoder", false);
   flag("is_encoder_decoder", true);
   number("max_position_embeddings", s.positions);
   put("model_type", text(c.model_type));
   number("pad_token_id", s.no_gradient_id);
-  flag("scale_embedding", c.scale_embedding);
+  flag("scale_embedding", scales_embedding(c));
   if (c.model_type == "marian") flag("share_encoder_decoder_embeddings", true);
   flag("tie_word_embeddings", true);
   flag("use_cache", true);

@@ -110,13 +110,16 @@ class BartEnds : public Module {
   Tensor finish(const Tensor& x) const { return layer_norm_ ? (*layer_norm_)(x) : x; }
 
  private:
-  // Sines of places at frequencies from 1 to 1/10000, then their cosines.
+  // Sines of places at frequencies from 1 to 1/10000, then their cosines. Of an odd width tensor2tensor's, which end
+  // sooner, have a 0 behind them.
   Tensor waves(const Tensor& positions, const Tensor& like) const {
     const auto wide = positions.options().dtype(at::kDouble);
-    const std::int64_t sines = (s.hidden + 1) / 2;
-    const Tensor steps = at::arange(sines, wide) * (-2 * std::log(10000.0) / static_cast<double>(s.hidden));
-    const Tensor angles = positions.to(at::kDouble).unsqueeze(-1) * steps.exp();
-    return at::cat({angles.sin(), angles.narrow(-1, 0, s.hidden / 2).cos()}, -1).to(like.scalar_type());
+    const std::int64_t cosines = s.hidden / 2, sines = s.waves_end_sooner ? cosines : (s.hidden + 1) / 2;
+    const double whole = s.waves_end_sooner ? static_cast<double>(sines - 1) : static_cast<double>(s.hidden) / 2;
+    const Tensor steps = at::arange(sines, wide) * (-std::log(10000.0) / whole);
+    const Tensor angles = (positions + s.first_wave).to(at::kDouble).unsqueeze(-1) * steps.exp();
+    const Tensor made = at::cat({angles.sin(), angles.narrow(-1, 0, cosines).cos()}, -1);
+    return at::constant_pad_nd(made, {0, s.hidden - made.size(-1)}).to(like.scalar_type());
   }
   static constexpr std::int64_t kFirstPosition = 2;
   const BartShape& s;

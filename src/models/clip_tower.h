@@ -4,28 +4,9 @@
 #pragma once
 
 #include "models/clip_config.h"
-#include "models/tower.h"
+#include "models/tower_block.h"
 
 namespace hone::models {
-
-class ClipBlock final : public Module {
- public:
-  ClipBlock(const ClipConfig& config, std::int64_t layer);
-  void add_to(nn::Residual& x, const TowerView& view, const Pass& pass) const;
-
- private:
-  struct Attention final : Module {
-    explicit Attention(const ClipConfig& config);
-    Tensor operator()(const nn::Input& x_1PD, const TowerView& view, const Pass& pass) const;
-    const ClipConfig& c;
-    nn::Linear &k_proj, &v_proj, &q_proj, &out_proj;
-  };
-  std::int64_t layer_;
-  Attention& self_attn;
-  nn::LayerNorm& layer_norm1;
-  TowerMlp& mlp;
-  nn::LayerNorm& layer_norm2;
-};
 
 class ClipTower final : public Module {
  public:
@@ -45,10 +26,11 @@ class ClipTower final : public Module {
     PositionTable& position_embedding;
   };
   const ClipConfig c;
+  const TowerBlockShape shape_;
   const std::vector<std::int64_t> layers_;
   Embeddings& embeddings;
   nn::LayerNorm& pre_layrnorm;
-  nn::Stack<ClipBlock>& blocks;
+  nn::Stack<TowerBlock>& blocks;
   nn::LayerNorm& post_layernorm;
 };
 

@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "hone/layers.h"
-#include "models/bert_body.h"
 #include "models/deberta_config.h"
+#include "models/encoder_model.h"
+#include "models/encoder_parts.h"
 #include "nn/disentangled.h"
 #include "nn/plan.h"
 #include "nn/shared_keys.h"
@@ -66,10 +67,6 @@ struct Deberta {
   }
 };
 
-inline Tensor activated(const Tensor& x, const MaybeActivation& activation) {
-  return activation ? nn::activate(x, *activation) : at::tanh(x);
-}
-
 class DebertaEmbeddings final : public Module {
  public:
   explicit DebertaEmbeddings(const Deberta& deberta) : d(deberta) {
@@ -79,12 +76,8 @@ class DebertaEmbeddings final : public Module {
   Tensor operator()(const Batch& batch, Pass& pass) const {
     Tensor x_BTD = nn::embedding_noise(word_embeddings(batch.ids_BT, pass), pass);
     if (position_embeddings) x_BTD = x_BTD + (*position_embeddings)(nn::positions(pass), pass);
-    const auto types = batch.extra.find("token_type_ids");
-    if (token_type_embeddings) {
-      const Tensor types_BT = types != batch.extra.end() ? types->second : at::zeros_like(batch.ids_BT);
-      check_token_types(types_BT, d.c.type_vocab_size);
-      x_BTD = x_BTD + (*token_type_embeddings)(types_BT, pass);
-    }
+    if (token_type_embeddings)
+      x_BTD = x_BTD + embedded_types(*token_type_embeddings, d.c.type_vocab_size, batch, pass);
     return d.drop(layer_norm(x_BTD), pass, "embeddings");
   }
   nn::Embedding& table(const char* name, std::int64_t rows, std::int64_t no_gradient_id = -1) {
@@ -142,22 +135,6 @@ class DebertaSelfAttention final : public Module {
   nn::Linear *pos_key_proj = nullptr, *pos_query_proj = nullptr;
 };
 
-// The product that ends a half of a block, and the norm behind the addition to what the half began with.
-class DebertaOutput final : public Module {
- public:
-  DebertaOutput(const Deberta& deberta, std::int64_t width) : d(deberta), width_(width) {}
-  Tensor operator()(const Tensor& x_1ND, nn::Residual& residual, Pass& pass, std::string_view place) const {
-    residual += d.drop(dense(x_1ND, pass), pass, place);
-    return layer_norm(residual);
-  }
-
- private:
-  const Deberta& d;
-  std::int64_t width_;
-  nn::Linear& dense = child<nn::Linear>("dense", width_, d.c.hidden_size, d.linear());
-  nn::LayerNorm& layer_norm = child<nn::LayerNorm>("LayerNorm", d.c.hidden_size, d.c.layer_norm_eps);
-};
-
 // Beside the first layer: each token with its neighbours in the document, of what the embeddings gave.
 class DebertaConvolution final : public Module {
  public:
@@ -206,10 +183,10 @@ class DebertaLayer final : public Block {
  private:
   const Deberta& d;
   DebertaSelfAttention& self = child<DebertaSelfAttention>("attention.self", d);
-  DebertaOutput& attention_output = child<DebertaOutput>("attention.output", d, d.c.hidden_size);
+  EncoderOutput& attention_output = child<EncoderOutput>("attention.output", d.c, d.c.hidden_size);
   nn::Linear& intermediate =
       child<nn::Linear>("intermediate.dense", d.c.hidden_size, d.c.intermediate_size, d.linear());
-  DebertaOutput& output = child<DebertaOutput>("output", d, d.c.intermediate_size);
+  EncoderOutput& output = child<EncoderOutput>("output", d.c, d.c.intermediate_size);
 };
 
 class DebertaEncoder final : public Module {

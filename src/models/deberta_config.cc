@@ -3,13 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/strings.h"
 #include "hone/config_read.h"
 #include "hone/layers.h"
-#include "models/check_parameters.h"
-#include "nn/token_ids.h"
 
 namespace hone::models {
 namespace {
@@ -59,11 +55,7 @@ void read_distances(const DebertaConfig& c, DebertaShape& s, Problems& problems)
 
 DebertaShape resolve(const DebertaConfig& c, Problems& problems) {
   DebertaShape s;
-  problems.require(c.model_type == "deberta-v2", "model_type",
-                   fmt::format("got {}, expected deberta-v2", hone::quoted(c.model_type)));
-  problems.require(c.hidden_size % c.num_attention_heads == 0, "hidden_size",
-                   fmt::format("got {}, expected a multiple of num_attention_heads", c.hidden_size));
-  s.head_size = c.hidden_size / c.num_attention_heads;
+  read_shape(c, s, problems, /*squares=*/6);
   const auto must_be = [&](const char* key, const std::optional<std::int64_t>& got, std::int64_t expected) {
     problems.require(got.value_or(expected) == expected, key,
                      fmt::format("got {}, expected {}", got.value_or(0), expected));
@@ -75,19 +67,8 @@ DebertaShape resolve(const DebertaConfig& c, Problems& problems) {
   problems.require(c.conv_kernel_size == 0 || c.conv_kernel_size % 2 == 1, "conv_kernel_size",
                    fmt::format("got {}, expected an odd number", c.conv_kernel_size));
   read_distances(c, s, problems);
-  const auto hidden = static_cast<double>(c.hidden_size);
-  check_parameters(
-      static_cast<double>(c.num_hidden_layers) * hidden * (6 * hidden + 2 * static_cast<double>(c.intermediate_size)) +
-          static_cast<double>(c.vocab_size + c.max_position_embeddings + 2 * s.span) * hidden,
-      "hidden_size", problems);
-  s.activation = nn::read_activation(c.hidden_act, "hidden_act", problems);
   s.pooler_activation = read_or_tanh(c.pooler_hidden_act, "pooler_hidden_act", problems);
   if (c.conv_kernel_size > 0) s.conv_activation = read_or_tanh(c.conv_act, "conv_act", problems);
-  nn::read_token_ids(c.bos_token_id.node, "bos_token_id", c.vocab_size, problems);
-  nn::read_token_ids(c.eos_token_id.node, "eos_token_id", c.vocab_size, problems);
-  const std::vector<std::int32_t> pad = nn::read_token_ids(c.pad_token_id.node, "pad_token_id", c.vocab_size, problems);
-  if (!pad.empty()) s.no_gradient_id = pad[0];
-  read_head(c, c.tie_word_embeddings, s, problems);
   return s;
 }
 
@@ -97,10 +78,7 @@ void DebertaConfig::validate(Problems& problems) const { resolve(*this, problems
 
 DebertaShape resolve(const DebertaConfig& c, const HeadRequest& head) {
   Problems problems;
-  DebertaShape s = resolve(c, problems);
-  ask_for(head, c.tie_word_embeddings, s, problems);
-  problems.raise("the model's configuration");
-  return s;
+  return with_head(resolve(c, problems), head, c.tie_word_embeddings, problems);
 }
 
 }  // namespace hone::models

@@ -3,24 +3,11 @@
 //
 // Letters in tensor names: B batch, T time, D hidden, N tokens, S documents.
 // Children carry Hugging Face's names. Alone, its weights have no prefix; below a head they begin with "distilbert.".
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-
-#include "hone/config_read.h"
-#include "hone/layers.h"
 #include "hone/registry.h"
-#include "models/check_parameters.h"
-#include "models/encoder_head.h"
-#include "models/first_tokens.h"
-#include "models/label_keys.h"
-#include "models/sort_keys.h"
-#include "nn/plan.h"
-#include "nn/rope.h"
-#include "nn/token_ids.h"
-#include "tensor/dtype.h"
+#include "models/encoder_model.h"
+#include "models/encoder_parts.h"
 
 namespace hone::models {
 namespace {
@@ -72,21 +59,16 @@ struct DistilBertConfig : LabelKeys {
   void validate(Problems& problems) const;
 };
 
-// What it means.
-struct DistilBertShape : EncoderHead {
-  std::int64_t head_size = 0, no_gradient_id = -1;
-  ops::Activation activation = ops::Activation::gelu;
-};
-
-DistilBertShape resolve(const DistilBertConfig& c, Problems& problems) {
-  DistilBertShape s;
+EncoderShape resolve(const DistilBertConfig& c, Problems& problems) {
+  EncoderShape s;
   problems.require(c.dim % c.n_heads == 0, "dim", fmt::format("got {}, expected a multiple of n_heads", c.dim));
-  s.head_size = c.dim / c.n_heads;
+  s.heads = c.n_heads, s.head_size = c.dim / c.n_heads;
   const auto dim = static_cast<double>(c.dim);
   check_parameters(static_cast<double>(c.n_layers) * dim * (4 * dim + 2 * static_cast<double>(c.hidden_dim)) +
                        static_cast<double>(c.vocab_size + c.max_position_embeddings) * dim,
                    "dim", problems);
   s.activation = nn::read_activation(c.activation, "activation", problems);
+  s.classifier_dropout = c.dropout, s.answers_dropout = c.qa_dropout;
   const std::vector<std::int32_t> pad = nn::read_token_ids(c.pad_token_id.node, "pad_token_id", c.vocab_size, problems);
   if (!pad.empty()) s.no_gradient_id = pad[0];
   read_head(c, c.tie_word_embeddings, s, problems);
@@ -95,18 +77,15 @@ DistilBertShape resolve(const DistilBertConfig& c, Problems& problems) {
 
 void DistilBertConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-DistilBertShape resolve(const DistilBertConfig& c, const HeadRequest& head) {
+EncoderShape resolve(const DistilBertConfig& c, const HeadRequest& head) {
   Problems problems;
-  DistilBertShape s = resolve(c, problems);
-  ask_for(head, c.tie_word_embeddings, s, problems);
-  problems.raise("the model's configuration");
-  return s;
+  return with_head(resolve(c, problems), head, c.tie_word_embeddings, problems);
 }
 
 // What all parts of a model look at.
 struct Distil {
   DistilBertConfig c;
-  DistilBertShape s;
+  EncoderShape s;
   nn::Linear::Options linear() const { return {.bias = true, .std = c.initializer_range}; }
 };
 
@@ -116,7 +95,7 @@ class DistilEmbeddings final : public Module {
   Tensor operator()(const Batch& batch, Pass& pass) const {
     const Tensor words_BTD = nn::embedding_noise(word_embeddings(batch.ids_BT, pass), pass);
     const Tensor x_BTD = layer_norm(words_BTD + position_embeddings(nn::positions(pass), pass));
-    return nn::dropout(x_BTD, d.c.dropout, pass, "embeddings");
+    return nn::dropout_embedded(x_BTD, d.c.dropout, pass, "embeddings");
   }
 
   const Distil& d;
@@ -132,12 +111,7 @@ class DistilAttention final : public Module {
   explicit DistilAttention(const Distil& distil) : d(distil) {}
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
     const auto qkv = nn::linears(x_1ND, {&q_lin, &k_lin, &v_lin}, pass);
-    const auto heads = [&](const Tensor& x) { return x.view({-1, d.c.n_heads, d.s.head_size}); };
-    const ops::AttentionOptions options{.scale = 1 / std::sqrt(static_cast<double>(d.s.head_size)),
-                                        .mask = ops::Mask::full(),
-                                        .dropout = d.c.attention_dropout};
-    const Tensor seen = nn::attend(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), pass, options);
-    return out_lin(seen.flatten(1).unsqueeze(0), pass);
+    return out_lin(attend_in_heads(qkv, d.s, d.c.attention_dropout, pass), pass);
   }
 
  private:
@@ -174,106 +148,49 @@ struct DistilBody final : Module {
   nn::Stack<DistilLayer>& layer = child<nn::Stack<DistilLayer>>("transformer.layer", d.c.n_layers, d);
 };
 
-class DistilBert final : public Model, public Classifier, public MaskedLm {
+class DistilBert final : public EncoderModel {
  public:
   DistilBert(const DistilBertConfig& config, const HeadRequest& head)
-      : d{config, resolve(config, head)}, body_(child<DistilBody>(d.s.has_head() ? "distilbert" : "", d)) {
+      : EncoderModel({"distilbert", "DistilBert", {"vocab_projector", "vocab_projector.bias"}}),
+        d{config, resolve(config, head)},
+        body_(child<DistilBody>(body_name(), d)) {
     const auto square = [&](const char* name) { return &child<nn::Linear>(name, d.c.dim, d.c.dim, d.linear()); };
     if (!d.s.labels.empty()) {
       if (!of_tokens()) pre_classifier_ = square("pre_classifier");
-      classifier_ = &child<nn::Linear>(answers_questions() ? "qa_outputs" : "classifier", d.c.dim,
-                                       std::ssize(d.s.labels.names), d.linear());
+      add_product(d.c.dim, d.linear());
     }
     if (!d.s.masked_lm) return;
     vocab_transform_ = square("vocab_transform");
     vocab_layer_norm_ = &child<nn::LayerNorm>("vocab_layer_norm", d.c.dim, kEps);
-    Weight& bias =
-        parameter("vocab_projector.bias", {d.c.vocab_size}, {.kind = Init::Kind::zeros}, /*decays=*/false);
-    vocab_projector_ = &child<nn::Head>("vocab_projector", d.c.dim, d.c.vocab_size, d.c.initializer_range, &words(),
-                                        /*soft_cap=*/0, &bias);
+    add_mask_product(d.c.dim, d.c.initializer_range);
   }
 
   Tensor embed(const Batch& batch, Pass& pass) const override { return body_.embeddings(batch, pass); }
   std::vector<const Block*> blocks() const override {
     return {body_.layer.blocks().begin(), body_.layer.blocks().end()};
   }
-  Tensor finish(const Tensor& x_1ND, Pass&) const override { return x_1ND; }
-  std::int64_t vocab_size() const override { return d.c.vocab_size; }
+  bool takes_context() const override { return true; }
   std::int64_t max_positions() const override { return d.c.max_position_embeddings; }
-  bool positions_are_learned() const override { return true; }
-  std::vector<AttentionLayer> attention() const override {
-    const AttentionLayer layer{d.c.n_heads, d.s.head_size, /*window=*/0, /*causal=*/false};
-    return std::vector<AttentionLayer>(body_.layer.blocks().size(), layer);
-  }
-
-  Node hf_config() const override {
-    Node node = config::write(d.c);
-    std::erase_if(node.entries(), [](const Node::Entry& entry) {
-      constexpr const char* kApart[] = {"tie_weights_", "num_labels", "id2label", "label2id", "problem_type"};
-      return std::find(std::begin(kApart), std::end(kApart), entry.first) != std::end(kApart);
-    });
-    const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
-    node.at_or_add("architectures") = Node::list({text(std::string("DistilBert") + d.s.class_end())});
-    write_labels(d.s.labels, d.c, node);
-    for (const auto& [key, id] : {std::pair{"bos_token_id", &d.c.bos_token_id},
-                                  {"eos_token_id", &d.c.eos_token_id},
-                                  {"pad_token_id", &d.c.pad_token_id}})
-      node.at_or_add(key) = id->node;  // null, too
-    for (const auto& [key, value] : {std::pair{"dropout", d.c.dropout},
-                                     {"attention_dropout", d.c.attention_dropout},
-                                     {"seq_classif_dropout", d.c.seq_classif_dropout},
-                                     {"qa_dropout", d.c.qa_dropout},
-                                     {"initializer_range", d.c.initializer_range}})
-      node.at_or_add(key) = nn::hf_float(value);
-    if (words().filled()) node.at_or_add("dtype") = text(hf_name(words().use().scalar_type()));
-    sort_keys(node);
-    return node;
-  }
-
-  const Classifier* classifier() const override { return classifier_ ? this : nullptr; }
-  const std::vector<std::string>& labels() const override { return d.s.labels.names; }
-  std::optional<ProblemType> problem_type() const override { return d.s.labels.problem_type; }
-  bool of_tokens() const override { return d.s.labels.of_tokens; }
-  bool answers_questions() const override { return d.s.labels.of_answers; }
-  // Of each token, or by the first one of each document, [CLS].
-  Tensor logits(const Output& output, Pass& pass) const override {
-    const double rate = answers_questions() ? d.c.qa_dropout : d.c.dropout;
-    if (of_tokens()) return (*classifier_)(nn::dropout(output.hidden_BTD, rate, pass, "classifier"), pass);
-    const Tensor flat_ND = pass.plan().to_flat(output.hidden_BTD).squeeze(0);
-    const Tensor first_SD = first_tokens(flat_ND, pass.plan().documents().spans());
-    const Tensor x_SD = nn::activate((*pre_classifier_)(first_SD, pass), ops::Activation::relu);
-    return (*classifier_)(nn::dropout(x_SD, d.c.seq_classif_dropout, pass, "classifier"), pass);
-  }
-  std::string weights_prefix() const override { return answers_questions() ? "qa_outputs." : "classifier."; }
-  std::string base_prefix() const override { return "distilbert."; }
-
-  const MaskedLm* masked_lm() const override { return vocab_projector_ ? this : nullptr; }
-  const nn::Head& mask_head() const override {
-    HONE_ASSERT(vocab_projector_);
-    return *vocab_projector_;
-  }
+  config::Node hf_config() const override { return as_hf_config(d.c, {}, {"tie_weights_"}); }
   Tensor for_mask_head(const Tensor& hidden, const Pass& pass) const override {
     return (*vocab_layer_norm_)(nn::activate((*vocab_transform_)(hidden, pass), d.s.activation));
   }
-  MaskHeadNames mask_head_names() const override { return {"vocab_projector", "vocab_projector.bias"}; }
-
-  // The table once more.
-  bool is_no_weight(const std::string& tensor) const override {
-    return vocab_projector_ && tensor == "vocab_projector.weight";
-  }
   bool may_be_fresh(const std::string& weight) const override {
-    return weight.starts_with("classifier.") || weight.starts_with("pre_classifier.") ||
-           weight.starts_with("qa_outputs.") || weight.starts_with("vocab_");
+    return EncoderModel::may_be_fresh(weight) || weight.starts_with("pre_classifier.") || weight.starts_with("vocab_");
   }
 
  private:
-  Weight& words() const { return body_.embeddings.word_embeddings.weight; }
+  const EncoderShape& shape() const override { return d.s; }
+  Weight& words() const override { return body_.embeddings.word_embeddings.weight; }
+  Tensor of_documents(const Tensor& first_SD, const Pass& pass) const override {
+    const Tensor x_SD = nn::activate((*pre_classifier_)(first_SD, pass), ops::Activation::relu);
+    return product(x_SD, d.c.seq_classif_dropout, pass);
+  }
 
   const Distil d;
   DistilBody& body_;
-  nn::Linear *pre_classifier_ = nullptr, *classifier_ = nullptr, *vocab_transform_ = nullptr;
+  nn::Linear *pre_classifier_ = nullptr, *vocab_transform_ = nullptr;
   nn::LayerNorm* vocab_layer_norm_ = nullptr;
-  nn::Head* vocab_projector_ = nullptr;
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ class DroppingModel : public LlamaModel<B, DroppingShape, nn::LayerNorm> {
  public:
   using Base::Base;
   Tensor embed(const Batch& batch, Pass& pass) const override {
-    return nn::dropout(Base::embed(batch, pass), Base::s.embedding_dropout, pass, "embeddings");
+    return nn::dropout_embedded(Base::embed(batch, pass), Base::s.embedding_dropout, pass, "embeddings");
   }
 };
 

@@ -17,4 +17,12 @@ void read_head(const LabelKeys& keys, bool tied, EncoderHead& head, Problems& pr
 // What is asked for instead. A problem: a head for masked tokens that could not use the table.
 void ask_for(const HeadRequest& request, bool tied, EncoderHead& head, Problems& problems);
 
+// A model's shape with the head that is asked for. Throws Error(config): there are problems.
+template <class Shape>
+Shape with_head(Shape shape, const HeadRequest& request, bool tied, Problems& problems) {
+  ask_for(request, tied, shape, problems);
+  problems.raise("the model's configuration");
+  return shape;
+}
+
 }  // namespace hone::models

@@ -5,6 +5,7 @@
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/hybrid_model.h"
+#include "models/mamba_keys.h"
 #include "ops/gated.h"
 
 namespace hone::models {

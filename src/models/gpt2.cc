@@ -130,7 +130,7 @@ class Gpt2 final : public CausalLm, public Classifier {
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
     const Tensor words_BTD = nn::embedding_noise(wte(batch.ids_BT, pass), pass);
-    return nn::dropout(words_BTD + wpe(nn::positions(pass), pass), c.embd_pdrop, pass, "embeddings");
+    return nn::dropout_embedded(words_BTD + wpe(nn::positions(pass), pass), c.embd_pdrop, pass, "embeddings");
   }
   std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return ln_f(x_1ND); }
@@ -152,6 +152,7 @@ class Gpt2 final : public CausalLm, public Classifier {
   std::int64_t max_positions() const override { return c.n_positions; }
   bool positions_are_learned() const override { return true; }
   bool shares_prefixes() const override { return true; }
+  bool takes_context() const override { return true; }
   std::vector<AttentionLayer> attention() const override {
     return std::vector<AttentionLayer>(layers.blocks().size(), {c.n_head, c.n_embd / c.n_head});
   }

@@ -157,7 +157,7 @@ class GptNeoX final : public CausalLm {
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
     const Tensor words_BTD = nn::embedding_noise(embed_in(batch.ids_BT, pass), pass);
-    return nn::dropout(words_BTD, c.hidden_dropout, pass, "embeddings");
+    return nn::dropout_embedded(words_BTD, c.hidden_dropout, pass, "embeddings");
   }
   std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return final_layer_norm(x_1ND); }
@@ -165,6 +165,7 @@ class GptNeoX final : public CausalLm {
   std::int64_t vocab_size() const override { return c.vocab_size; }
   std::int64_t max_positions() const override { return c.max_position_embeddings; }
   bool shares_prefixes() const override { return !ropes_.depend_on_length(); }
+  bool takes_context() const override { return true; }
   std::vector<AttentionLayer> attention() const override {
     return std::vector<AttentionLayer>(layers.blocks().size(), {s.heads, s.head_size});
   }

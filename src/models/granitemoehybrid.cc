@@ -7,6 +7,7 @@
 #include "models/hybrid_model.h"
 #include "models/joined_mlp.h"
 #include "models/local_experts.h"
+#include "models/mamba_keys.h"
 
 namespace hone::models {
 namespace {

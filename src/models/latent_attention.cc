@@ -132,7 +132,7 @@ Tensor LatentAttention::operator()(const nn::Input& x_1ND, Pass& pass) const {
   const Tensor turned_NHK =
       at::cat({q_NHK.narrow(-1, 0, sizes.plain), turned(q_NHK.narrow(-1, sizes.plain, sizes.rotated), table)}, -1);
   // No token of a short batch is where queries grow.
-  const bool grows = s.growth.beta != 0 && (pass.cache || pass.batch.length() > s.growth.length);
+  const bool grows = s.growth.beta != 0 && (pass.cache || pass.plan().row_length() > s.growth.length);
   const nn::LatentTokens tokens{
       grows ? grown(turned_NHK, s.growth, table.rows_N) : turned_NHK,
       kv_a_layernorm(latent_NX.narrow(-1, 0, sizes.latent).contiguous()), turned(rotated_N1P, table).squeeze(1)};

@@ -90,7 +90,7 @@ Tensor LayerAttention::operator()(const Tensor& q_NHK, const Tensor& k_NGK, cons
   if (!rope_) return of_rotated(q_NHK, k_NGK, v_NGK, pass, sinks_H);
   const ops::RopeTable& table = pass.plan().rope(*rope_, q_NHK);
   // A factor of what is rotated may come before, but for a rounding. No token of a short batch has one.
-  const bool grows = s.growth.beta != 0 && (pass.cache || pass.batch.length() > s.growth.length);
+  const bool grows = s.growth.beta != 0 && (pass.cache || pass.plan().row_length() > s.growth.length);
   const Tensor grown_NHK = grows ? grown(q_NHK, s.growth, table.rows_N) : q_NHK;
   if (rope_->head_size() == s.head_size && !s.rotates_neighbours)
     return nn::attend_rotated(grown_NHK, k_NGK, v_NGK, table, pass, options(sinks_H));

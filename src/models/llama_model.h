@@ -72,6 +72,7 @@ class LlamaModel : public CausalLm, public Classifier {
   std::int64_t vocab_size() const override { return s.vocab; }
   std::int64_t max_positions() const override { return s.max_positions; }
   bool shares_prefixes() const override { return !ropes_.depend_on_length(); }
+  bool takes_context() const override { return true; }
 
   std::vector<AttentionLayer> attention() const override {
     std::vector<AttentionLayer> layers;

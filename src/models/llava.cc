@@ -1,10 +1,14 @@
 // LLaVA (Liu et al., 2023, arXiv:2310.03744): CLIP's vectors of a picture's patches, through two products, in the place
-// of words.
+// of words. LLaVA-NeXT (Liu et al., 2024, "Improved reasoning, OCR, and world knowledge") reads a picture whole, and in
+// tiles, whose vectors are put together to rows that end with one of their own.
 //
-// Letters in tensor names: I pictures, S vectors of one, D hidden, M tokens.
+// Letters in tensor names: I pictures or tiles, S vectors of one, D hidden, M tokens, Y rows and X columns of tiles put
+// together.
 // Children carry Hugging Face's names.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+
+#include <cmath>
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
@@ -26,7 +30,7 @@ LlavaShape llava_shape(const LlavaConfig& config, const HeadRequest& head) {
   Problems problems;
   LlavaShape shape = resolve(config, problems);
   problems.raise("the model's configuration");
-  refuse_labels(head, "llava");
+  refuse_labels(head, config.model_type);
   warn_ignored(shape.text_config);
   return shape;
 }
@@ -63,19 +67,48 @@ class Llava final : public PictureModel {
     std::vector<Tensor> chosen;
     for (const Tensor& state_ISD : vision_tower(batch.pictures.patches_PV, pass))
       chosen.push_back(shape_.all_vectors ? state_ISD : state_ISD.slice(1, 1));
-    return multi_modal_projector(chosen.size() == 1 ? chosen[0] : at::cat(chosen, -1), pass).flatten(0, 1);
+    const Tensor made_ISD = multi_modal_projector(chosen.size() == 1 ? chosen[0] : at::cat(chosen, -1), pass);
+    return shape_.input.joined ? joined_MD(made_ISD, batch.pictures.spans) : made_ISD.flatten(0, 1);
+  }
+
+  // Of each picture all of it, then its tiles put together, without what shows nothing of it.
+  Tensor joined_MD(const Tensor& made_ISD, const std::vector<PictureSpan>& spans) const {
+    const Tensor end_D = image_newline->use();
+    std::vector<Tensor> parts;
+    std::int64_t tile = 0;
+    for (const PictureSpan& span : spans) {
+      const TileGrid& tiles = span.tiles;
+      const Tensor rows_YXD = made_ISD.narrow(0, tile + 1, tiles.tiles() - 1)
+                                  .view({tiles.rows, tiles.columns, span.grid.rows, span.grid.columns, -1})
+                                  .transpose(1, 2)
+                                  .flatten(2, 3)
+                                  .flatten(0, 1);
+      const Tensor shown_YXD = rows_YXD.slice(0, tiles.cut_rows, rows_YXD.size(0) - tiles.cut_rows)
+                                   .slice(1, tiles.cut_columns, rows_YXD.size(1) - tiles.cut_columns);
+      parts.push_back(made_ISD[tile]);
+      parts.push_back(at::cat({shown_YXD, end_D.expand({shown_YXD.size(0), 1, -1}).to(shown_YXD.scalar_type())}, 1)
+                          .flatten(0, 1));
+      tile += tiles.tiles();
+    }
+    return at::cat(parts);
   }
 
   const LlavaConfig config_;
   const LlavaShape shape_;
   ClipTower& vision_tower = child<ClipTower>("model.vision_tower", shape_.tower, shape_.layers);
   Projector& multi_modal_projector = child<Projector>("model.multi_modal_projector", config_, shape_);
+  Weight* const image_newline =
+      shape_.input.joined ? &parameter("model.image_newline", {shape_.texts.hidden},
+                                       {.std = 1 / std::sqrt(static_cast<double>(shape_.texts.hidden))})
+                          : nullptr;
 };
 
 }  // namespace
 
 void register_llava(Registries& hone) {
-  hone.models.add<Llava, LlavaConfig>("llava", "LLaVA: CLIP's vision tower, a projector, and a Llama or a relative.");
+  hone.models.add<Llava, LlavaConfig>({"llava", "llava_next"},
+                                      "LLaVA and LLaVA-NeXT: CLIP's vision tower, a projector, and a Llama or a "
+                                      "relative.");
 }
 
 }  // namespace hone::models

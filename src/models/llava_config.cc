@@ -25,6 +25,38 @@ ClipConfig published_tower() {
   return made;
 }
 
+constexpr std::int64_t kUsual[][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
+
+// Of LLaVA-NeXT: lists of a height and a width, of whole tiles.
+void check_pinpoints(const LlavaConfig& c, const LlavaShape& s, Problems& problems) {
+  const Node& given = c.image_grid_pinpoints.node;
+  const bool is_next = c.model_type == "llava_next";
+  problems.require(is_next || given.is_null(), "image_grid_pinpoints", c.model_type + " has no such key");
+  problems.require(!is_next || !s.all_vectors, "vision_feature_select_strategy",
+                   "got full, expected default: tiles are put together by their patches");
+  if (!is_next || given.is_null()) return;
+  std::vector<std::vector<std::int64_t>> all;
+  const std::size_t before = problems.size();
+  problems.require(given.kind() == Node::Kind::list, "image_grid_pinpoints", "expected a list of heights and widths");
+  for (const Node& one : given.items()) {
+    std::vector<std::int64_t> sides;
+    config::Values<std::vector<std::int64_t>>::read(one, sides, {problems, "image_grid_pinpoints", at_least(1)});
+    if (problems.size() != before) return;
+    const bool fits = sides.size() == 2 && sides[0] % s.tower.image_size == 0 && sides[1] % s.tower.image_size == 0;
+    problems.require(fits, "image_grid_pinpoints",
+                     fmt::format("expected heights and widths that are multiples of image_size ({})",
+                                 s.tower.image_size));
+  }
+}
+
+Node pinpoints_of(const LlavaConfig& c) {
+  if (!c.image_grid_pinpoints.node.is_null()) return c.image_grid_pinpoints.node;
+  std::vector<Node> all;
+  for (const auto& [height, width] : kUsual)
+    all.push_back(config::Values<std::vector<std::int64_t>>::write({height, width}));
+  return Node::list(std::move(all));
+}
+
 }  // namespace
 
 LlavaShape resolve(const LlavaConfig& c, Problems& problems) {
@@ -58,7 +90,9 @@ LlavaShape resolve(const LlavaConfig& c, Problems& problems) {
   s.input = {.token = static_cast<std::int32_t>(token),
              .patch_size = s.tower.patch_size,
              .more = s.all_vectors ? 1 : 0,
-             .side = s.tower.side()};
+             .side = s.tower.side(),
+             .joined = c.model_type == "llava_next"};
+  check_pinpoints(c, s, problems);
   return s;
 }
 
@@ -68,15 +102,17 @@ Node to_hf_config(const LlavaConfig& c, const LlavaShape& s, const std::string& 
   Node node = Node::map();
   const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
   const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
-  node.at_or_add("architectures") = Node::list({text("LlavaForConditionalGeneration")});
+  node.at_or_add("architectures") = Node::list(
+      {text(s.input.joined ? "LlavaNextForConditionalGeneration" : "LlavaForConditionalGeneration")});
   if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
   for (const auto& [key, id] : {std::pair{"bos_token_id", &c.bos_token_id},
                                 {"eos_token_id", &c.eos_token_id},
                                 {"pad_token_id", &c.pad_token_id}})
     if (!id->node.is_null()) node.at_or_add(key) = id->node;
+  if (s.input.joined) node.at_or_add("image_grid_pinpoints") = pinpoints_of(c);
   node.at_or_add("image_seq_length") = number(c.image_seq_length.value_or(s.input.side * s.input.side + s.input.more));
   node.at_or_add("image_token_index") = number(s.input.token);
-  node.at_or_add("model_type") = text("llava");
+  node.at_or_add("model_type") = text(c.model_type);
   node.at_or_add("multimodal_projector_bias") = config::Values<bool>::write(c.multimodal_projector_bias);
   node.at_or_add("projector_hidden_act") = text(c.projector_hidden_act);
   node.at_or_add("text_config") = without(to_hf_config(s.text_config, s.texts, dtype), {"architectures"});

@@ -31,13 +31,16 @@ struct LlavaConfig {
   FeatureSelect vision_feature_select_strategy = FeatureSelect::default_;
   std::vector<std::int64_t> vision_feature_layer = {-2};
   bool multimodal_projector_bias = true;
-  std::optional<bool> tie_word_embeddings;
+  config::Open image_grid_pinpoints;
+  std::optional<bool> tie_word_embeddings, use_image_newline_parameter;
   config::Open bos_token_id, eos_token_id, pad_token_id;
 
   static constexpr auto fields() {
     using C = LlavaConfig;
     return std::tuple{
-        field("model_type", &C::model_type, "llava."),
+        field("model_type", &C::model_type, "llava or llava_next."),
+        field("image_grid_pinpoints", &C::image_grid_pinpoints,
+              "llava_next: heights and widths that pictures are cut into tiles at; preprocessor_config.json decides."),
         field("text_config", &C::text_config,
               "The model of texts: keys of llama, or of model_type mistral, qwen2 or qwen3."),
         field("vision_config", &C::vision_config, "The vision tower: keys of clip_vision_model."),
@@ -53,6 +56,7 @@ struct LlavaConfig {
               "Block of the tower whose output is taken, from its end below 0; of a list all of them, side by side."),
         field("multimodal_projector_bias", &C::multimodal_projector_bias, "Biases in the projector."),
         field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight."),
+        field("use_image_newline_parameter", &C::use_image_newline_parameter, "No effect."),
         field("vocab_size", &C::vocab_size, "No effect: text_config says it."),
         field("ignore_index", &C::ignore_index, "No effect."),
         field("bos_token_id", &C::bos_token_id, "Kept for others."),

@@ -146,6 +146,7 @@ class Mamba2 final : public CausalLm {
   bool may_be_fresh(const std::string& weight) const override { return weight == "lm_head.weight"; }
 
   std::int64_t vocab_size() const override { return c.vocab_size; }
+  bool takes_context() const override { return true; }
   std::int64_t max_positions() const override { return std::numeric_limits<std::int64_t>::max(); }
   std::vector<MemoryLayer> memories() const override {
     return std::vector<MemoryLayer>(layers.blocks().size(), o.memory());

@@ -47,6 +47,7 @@ struct MambaKeys : B {
 struct MambaShape {
   nn::StateSpace::Options mamba;
   std::vector<bool> remembers;  // per layer: has a state, not attention
+  MemoryLayer memory() const { return mamba.memory(); }
 };
 
 // Two numbers, the second one perhaps infinite; null: 0 and infinity.

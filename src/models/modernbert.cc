@@ -7,15 +7,13 @@
 
 #include <cmath>
 
-#include "hone/config_read.h"
 #include "hone/layers.h"
 #include "hone/registry.h"
-#include "models/first_tokens.h"
+#include "models/encoder_model.h"
 #include "models/modernbert_config.h"
 #include "nn/plan.h"
 #include "ops/gated.h"
 #include "ops/rope.h"
-#include "tensor/dtype.h"
 
 namespace hone::models {
 namespace {
@@ -42,7 +40,7 @@ class ModernEmbeddings final : public Module {
   explicit ModernEmbeddings(const Modern& modern) : m(modern) {}
   Tensor operator()(const Batch& batch, Pass& pass) const {
     const Tensor words_BTD = nn::embedding_noise(tok_embeddings(batch.ids_BT, pass), pass);
-    return nn::dropout(norm(words_BTD), m.c.embedding_dropout, pass, "embeddings");
+    return nn::dropout_embedded(norm(words_BTD), m.c.embedding_dropout, pass, "embeddings");
   }
 
   const Modern& m;
@@ -129,20 +127,16 @@ class ModernHeadStart final : public Module {
   nn::LayerNorm& norm = child<nn::LayerNorm>("norm", m.c.hidden_size, m.c.norm_eps, m.c.norm_bias);
 };
 
-class ModernBert final : public Model, public Classifier, public MaskedLm {
+class ModernBert final : public EncoderModel {
  public:
   ModernBert(const ModernBertConfig& config, const HeadRequest& head)
-      : m(config, resolve(config, head)), body_(child<ModernBody>(m.s.has_head() ? "model" : "", m)) {
+      : EncoderModel({"model", "ModernBert", {"decoder", "decoder.bias"}}),
+        m(config, resolve(config, head)),
+        body_(child<ModernBody>(body_name(), m)) {
     if (m.s.has_head()) head_ = &child<ModernHeadStart>("head", m);
-    const nn::Linear::Options last{.bias = true, .std = 1 / std::sqrt(static_cast<double>(m.c.hidden_size))};
     if (!m.s.labels.empty())
-      classifier_ = &child<nn::Linear>("classifier", m.c.hidden_size, std::ssize(m.s.labels.names), last);
-    if (!m.s.masked_lm) return;
-    Weight* bias = nullptr;
-    if (m.c.decoder_bias)
-      bias = &parameter("decoder.bias", {m.c.vocab_size}, {.kind = Init::Kind::zeros}, /*decays=*/false);
-    decoder_ = &child<nn::Head>("decoder", m.c.hidden_size, m.c.vocab_size, m.c.initializer_range, &words(),
-                                /*soft_cap=*/0, bias);
+      add_product(m.c.hidden_size, {.bias = true, .std = 1 / std::sqrt(static_cast<double>(m.c.hidden_size))});
+    if (m.s.masked_lm) add_mask_product(m.c.hidden_size, m.c.initializer_range, m.c.decoder_bias);
   }
 
   Tensor embed(const Batch& batch, Pass& pass) const override { return body_.embeddings(batch, pass); }
@@ -150,8 +144,9 @@ class ModernBert final : public Model, public Classifier, public MaskedLm {
     return {body_.layers.blocks().begin(), body_.layers.blocks().end()};
   }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return body_.final_norm(x_1ND); }
-  std::int64_t vocab_size() const override { return m.c.vocab_size; }
+  bool takes_context() const override { return true; }
   std::int64_t max_positions() const override { return m.c.max_position_embeddings; }
+  bool positions_are_learned() const override { return false; }
   std::vector<AttentionLayer> attention() const override {
     std::vector<AttentionLayer> all;
     for (const bool slides : m.s.slides)
@@ -159,43 +154,31 @@ class ModernBert final : public Model, public Classifier, public MaskedLm {
     return all;
   }
   config::Node hf_config() const override {
-    return to_hf_config(m.c, m.s, words().filled() ? hf_name(words().use().scalar_type()) : "");
+    return as_hf_config(m.c, layer_keys(m.s),
+                        {"global_attn_every_n_layers", "global_rope_theta", "local_rope_theta", "layer_norm_eps",
+                         "position_embedding_type", "reference_compile", "repad_logits_with_grad",
+                         "gradient_checkpointing"});
   }
 
-  const Classifier* classifier() const override { return classifier_ ? this : nullptr; }
-  const std::vector<std::string>& labels() const override { return m.s.labels.names; }
-  std::optional<ProblemType> problem_type() const override { return m.s.labels.problem_type; }
-  bool of_tokens() const override { return m.s.labels.of_tokens; }
-  bool answers_questions() const override { return m.s.labels.of_answers; }
   Tensor logits(const Output& output, Pass& pass) const override {
     const Tensor x = (*head_)(of_tokens() ? output.hidden_BTD : pooled_SD(output, pass), pass);
-    return (*classifier_)(nn::dropout(x, m.c.classifier_dropout, pass, "classifier"), pass);
-  }
-  std::string weights_prefix() const override { return "classifier."; }
-  std::string base_prefix() const override { return "model."; }
-
-  const MaskedLm* masked_lm() const override { return decoder_ ? this : nullptr; }
-  const nn::Head& mask_head() const override {
-    HONE_ASSERT(decoder_);
-    return *decoder_;
+    return product(x, m.c.classifier_dropout, pass);
   }
   Tensor for_mask_head(const Tensor& hidden, const Pass& pass) const override { return (*head_)(hidden, pass); }
-  MaskHeadNames mask_head_names() const override { return {"decoder", "decoder.bias"}; }
-
-  // The table once more.
-  bool is_no_weight(const std::string& tensor) const override { return decoder_ && tensor == "decoder.weight"; }
   bool may_be_fresh(const std::string& weight) const override {
-    return weight.starts_with("classifier.") || weight.starts_with("decoder.") || weight.starts_with("head.");
+    return EncoderModel::may_be_fresh(weight) || weight.starts_with("head.");
   }
 
  private:
-  Weight& words() const { return body_.embeddings.tok_embeddings.weight; }
+  const EncoderShape& shape() const override { return m.s; }
+  Weight& words() const override { return body_.embeddings.tok_embeddings.weight; }
+  std::string product_name() const override { return "classifier"; }
 
   // The first token of each document, [CLS], or the mean of all.
   Tensor pooled_SD(const Output& output, Pass& pass) const {
+    if (m.c.classifier_pooling == Pooling::cls) return first_SD(output, pass);
     const Tensor flat_ND = pass.plan().to_flat(output.hidden_BTD).squeeze(0);
     const std::vector<ops::Span>& spans = pass.plan().documents().spans();
-    if (m.c.classifier_pooling == Pooling::cls) return first_tokens(flat_ND, spans);
     std::vector<std::int64_t> lengths;  // of documents, and of what lies between them
     std::int64_t end = 0;
     for (const ops::Span& span : spans) {
@@ -212,8 +195,6 @@ class ModernBert final : public Model, public Classifier, public MaskedLm {
   const Modern m;
   ModernBody& body_;
   ModernHeadStart* head_ = nullptr;
-  nn::Linear* classifier_ = nullptr;
-  nn::Head* decoder_ = nullptr;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// From config.json of ModernBERT to what it means, and back.
+// From config.json of ModernBERT to what it means, and of that what is written otherwise.
 #include "models/modernbert_config.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,6 @@
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "models/check_parameters.h"
-#include "models/sort_keys.h"
 #include "nn/token_ids.h"
 
 namespace hone::models {
@@ -64,7 +63,7 @@ ModernBertShape resolve(const ModernBertConfig& c, Problems& problems) {
   ModernBertShape s;
   problems.require(c.hidden_size % c.num_attention_heads == 0, "hidden_size",
                    fmt::format("got {}, expected a multiple of num_attention_heads", c.hidden_size));
-  s.head_size = c.hidden_size / c.num_attention_heads;
+  s.heads = c.num_attention_heads, s.head_size = c.hidden_size / c.num_attention_heads;
   problems.require(s.head_size > 0 && s.head_size % 2 == 0, "hidden_size",
                    fmt::format("got {}, of which a head has {}; expected an even number", c.hidden_size, s.head_size));
   const auto hidden = static_cast<double>(c.hidden_size), inner = static_cast<double>(c.intermediate_size);
@@ -73,6 +72,7 @@ ModernBertShape resolve(const ModernBertConfig& c, Problems& problems) {
                    "hidden_size", problems);
   s.activation = nn::read_activation(c.hidden_activation, "hidden_activation", problems);
   s.head_activation = nn::read_activation(c.classifier_activation, "classifier_activation", problems);
+  s.classifier_dropout = s.answers_dropout = c.classifier_dropout;
   s.slides = read_layers(c, problems);
   s.window = c.local_attention / 2 + 1;
   if (s.head_size > 0 && s.head_size % 2 == 0) read_ropes(c, s, problems);
@@ -88,47 +88,17 @@ void ModernBertConfig::validate(Problems& problems) const { resolve(*this, probl
 
 ModernBertShape resolve(const ModernBertConfig& c, const HeadRequest& head) {
   Problems problems;
-  ModernBertShape s = resolve(c, problems);
-  ask_for(head, c.tie_word_embeddings, s, problems);
-  problems.raise("the model's configuration");
-  return s;
+  return with_head(resolve(c, problems), head, c.tie_word_embeddings, problems);
 }
 
-Node to_hf_config(const ModernBertConfig& c, const ModernBertShape& s, const std::string& dtype) {
-  Node node = config::write(c);
-  std::erase_if(node.entries(), [](const Node::Entry& entry) {
-    constexpr const char* kOld[] = {"global_attn_every_n_layers", "global_rope_theta",       "local_rope_theta",
-                                    "layer_norm_eps",             "position_embedding_type", "reference_compile",
-                                    "repad_logits_with_grad",     "gradient_checkpointing",  "num_labels",
-                                    "id2label",                   "label2id",                "problem_type"};
-    return std::find(std::begin(kOld), std::end(kOld), entry.first) != std::end(kOld);
-  });
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
-  node.at_or_add("architectures") = Node::list({text(std::string("ModernBert") + s.class_end())});
-  write_labels(s.labels, c, node);
-  for (const auto& [key, id] : {std::pair{"bos_token_id", &c.bos_token_id},
-                                {"eos_token_id", &c.eos_token_id},
-                                {"pad_token_id", &c.pad_token_id},
-                                {"cls_token_id", &c.cls_token_id},
-                                {"sep_token_id", &c.sep_token_id}})
-    node.at_or_add(key) = id->node;  // null, too
+Node layer_keys(const ModernBertShape& s) {
+  Node keys = Node::map();
   std::vector<Node> types;
-  for (const bool slides : s.slides) types.push_back(text(slides ? kSlides : kSeesAll));
-  node.at_or_add("layer_types") = Node::list(std::move(types));
-  Node ropes = Node::map();
+  for (const bool slides : s.slides) types.push_back(Node::scalar(slides ? kSlides : kSeesAll, /*quoted=*/true));
+  keys.at_or_add("layer_types") = Node::list(std::move(types));
+  Node& ropes = keys.at_or_add("rope_parameters");
   ropes.at_or_add(kSeesAll) = nn::write_rope(s.rope), ropes.at_or_add(kSlides) = nn::write_rope(s.sliding_rope);
-  node.at_or_add("rope_parameters") = std::move(ropes);
-  for (const auto& [key, value] : {std::pair{"attention_dropout", c.attention_dropout},
-                                   {"embedding_dropout", c.embedding_dropout},
-                                   {"mlp_dropout", c.mlp_dropout},
-                                   {"classifier_dropout", c.classifier_dropout},
-                                   {"norm_eps", c.norm_eps},
-                                   {"initializer_range", c.initializer_range},
-                                   {"initializer_cutoff_factor", c.initializer_cutoff_factor}})
-    node.at_or_add(key) = nn::hf_float(value);
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
-  sort_keys(node);
-  return node;
+  return keys;
 }
 
 }  // namespace hone::models

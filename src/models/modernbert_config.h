@@ -9,8 +9,7 @@
 #include "hone/config.h"
 #include "hone/model.h"
 #include "hone/op_options.h"
-#include "models/encoder_head.h"
-#include "models/label_keys.h"
+#include "models/encoder_keys.h"
 #include "nn/rope.h"
 
 namespace hone::models {
@@ -113,16 +112,15 @@ struct ModernBertConfig : LabelKeys {
 };
 
 // What it means.
-struct ModernBertShape : EncoderHead {
-  std::int64_t head_size = 0, no_gradient_id = -1;
-  ops::Activation activation = ops::Activation::gelu, head_activation = ops::Activation::gelu;
+struct ModernBertShape : EncoderShape {
+  ops::Activation head_activation = ops::Activation::gelu;
   std::vector<bool> slides;  // per layer
   std::int64_t window = 0;   // of those that slide, as ops::Mask's
   nn::RopeConfig rope, sliding_rope;
 };
 ModernBertShape resolve(const ModernBertConfig& config, const HeadRequest& head);  // throws Error(config)
 
-// config.json in transformers 5's form; dtype "" = not known yet.
-config::Node to_hf_config(const ModernBertConfig& config, const ModernBertShape& shape, const std::string& dtype);
+// Keys of config.json as transformers 5 writes them, of layers and of positions.
+config::Node layer_keys(const ModernBertShape& shape);
 
 }  // namespace hone::models

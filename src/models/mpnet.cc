@@ -2,20 +2,17 @@
 // that all layers share; alone, with a classification head, with one that answers questions, or with one for masked
 // tokens.
 //
-// Letters in tensor names: B batch, T time, D hidden, N tokens, H heads, K head size, S documents, R distances.
+// Letters in tensor names: B batch, T time, D hidden, N tokens, H heads, S documents, R distances.
 // Children carry Hugging Face's names. Alone, its weights have no prefix; below a head they begin with "mpnet.".
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "base/strings.h"
 #include "hone/registry.h"
-#include "models/check_parameters.h"
 #include "models/encoder_model.h"
+#include "models/encoder_parts.h"
 #include "nn/shared_keys.h"
-#include "nn/token_ids.h"
 #include "ops/embedding.h"
 #include "ops/relative_bias.h"
 #include "tensor/device.h"
@@ -23,88 +20,45 @@
 namespace hone::models {
 namespace {
 
-using config::Node;
-
 constexpr std::int64_t kPadding = 1;   // whose rows get no gradient, and behind which positions begin, whatever
                                        // config.json says
 constexpr std::int64_t kBuckets = 32;  // of distances, half of them for keys behind the query
 constexpr const char* kBias = "bias";  // what the embeddings leave for all layers
 
-struct MpnetConfig : LabelKeys {
-  using Base = LabelKeys;
-  std::string model_type = "mpnet", hidden_act = "gelu";
-  std::int64_t vocab_size = 30527, hidden_size = 768, num_hidden_layers = 12, num_attention_heads = 12,
-               intermediate_size = 3072, max_position_embeddings = 512, relative_attention_num_buckets = kBuckets;
-  double hidden_dropout_prob = 0.1, attention_probs_dropout_prob = 0.1, initializer_range = 0.02,
-         layer_norm_eps = 1e-12;
-  bool tie_word_embeddings = true;
-  config::Open bos_token_id{Node::scalar("0")}, eos_token_id{Node::scalar("2")}, pad_token_id{Node::scalar("1")};
+struct OfMpnet : UsualOfEncoders {
+  static constexpr const char *kType = "mpnet", *kOfType = "mpnet.", *kBos = "0", *kEos = "2", *kPad = "1";
+  static constexpr const char *kOfPositions = "Positions that are learned: a document may have 2 tokens less.",
+                              *kOfPad = "Kept for others: the model takes 1, as in transformers.";
+  static constexpr std::int64_t kVocab = 30527, kFewestPositions = kPadding + 2;
+};
 
-  static constexpr auto own_fields() {
-    using C = MpnetConfig;
-    constexpr config::Range size{.low = 1, .high = 2147483647}, share{.low = 0, .high = 0.999};
-    return std::tuple{
-        field("model_type", &C::model_type, "mpnet."),
-        field("vocab_size", &C::vocab_size, "Rows of the embedding table.", size),
-        field("hidden_size", &C::hidden_size, "Width of the residual stream.", size),
-        field("num_hidden_layers", &C::num_hidden_layers, "Transformer blocks.", {.low = 1, .high = 10000}),
-        field("num_attention_heads", &C::num_attention_heads, "Attention heads.", {.low = 1, .high = 65536}),
-        field("intermediate_size", &C::intermediate_size, "Width inside the MLP.", size),
-        field("max_position_embeddings", &C::max_position_embeddings,
-              "Positions that are learned: a document may have 2 tokens less.", {.low = 3, .high = 2147483647}),
-        field("relative_attention_num_buckets", &C::relative_attention_num_buckets,
-              "Rows of the table of distances, of which 32 are used.", {.low = kBuckets, .high = 2147483647}),
-        field("hidden_act", &C::hidden_act, "Activation of the MLP, by Hugging Face's name."),
-        field("hidden_dropout_prob", &C::hidden_dropout_prob, "Share of hidden numbers that training drops.", share),
-        field("attention_probs_dropout_prob", &C::attention_probs_dropout_prob,
-              "Share of attention weights that training drops.", share),
-        field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.",
-              {.low = 0, .high = 100}),
-        field("layer_norm_eps", &C::layer_norm_eps, "Added to the variance in LayerNorm.", {.low = 0, .high = 1}),
-        field("tie_word_embeddings", &C::tie_word_embeddings, "Of the head for masked tokens, where it must be true."),
-        field("bos_token_id", &C::bos_token_id, "Kept for others."),
-        field("eos_token_id", &C::eos_token_id, "Kept for others."),
-        field("pad_token_id", &C::pad_token_id, "Kept for others: the model takes 1, as in transformers.")};
+struct MpnetConfig : EncoderKeys<OfMpnet> {
+  using Base = EncoderKeys<OfMpnet>;
+  std::int64_t relative_attention_num_buckets = kBuckets;
+
+  static constexpr auto fields() {
+    return std::tuple_cat(Base::fields(),
+                          std::tuple{field("relative_attention_num_buckets",
+                                           &MpnetConfig::relative_attention_num_buckets,
+                                           "Rows of the table of distances, of which 32 are used.",
+                                           {.low = kBuckets, .high = 2147483647})});
   }
-  static constexpr auto fields() { return std::tuple_cat(LabelKeys::fields(), own_fields()); }
   void validate(Problems& problems) const;
 };
 
-struct MpnetShape : EncoderHead {
-  std::int64_t head_size = 0;
-  ops::Activation activation = ops::Activation::gelu;
-};
-
-MpnetShape resolve(const MpnetConfig& c, Problems& problems) {
-  MpnetShape s;
-  problems.require(c.model_type == "mpnet", "model_type",
-                   fmt::format("got {}, expected mpnet", hone::quoted(c.model_type)));
-  problems.require(c.hidden_size % c.num_attention_heads == 0, "hidden_size",
-                   fmt::format("got {}, expected a multiple of num_attention_heads", c.hidden_size));
+EncoderShape resolve(const MpnetConfig& c, Problems& problems) {
+  EncoderShape s;
   problems.require(c.vocab_size > kPadding, "vocab_size", "got 1, expected more: token 1 is padding");
-  const auto hidden = static_cast<double>(c.hidden_size);
-  check_parameters(
-      static_cast<double>(c.num_hidden_layers) * hidden * (4 * hidden + 2 * static_cast<double>(c.intermediate_size)) +
-          static_cast<double>(c.vocab_size + c.max_position_embeddings) * hidden,
-      "hidden_size", problems);
-  s.head_size = c.hidden_size / c.num_attention_heads;
-  s.activation = nn::read_activation(c.hidden_act, "hidden_act", problems);
-  for (const auto& [key, id] : {std::pair{"bos_token_id", &c.bos_token_id},
-                                {"eos_token_id", &c.eos_token_id},
-                                {"pad_token_id", &c.pad_token_id}})
-    nn::read_token_ids(id->node, key, c.vocab_size, problems);
-  read_head(c, c.tie_word_embeddings, s, problems);
+  read_shape(c, s, problems);
+  s.no_gradient_id = kPadding;
   return s;
 }
 
 void MpnetConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-MpnetShape resolve(const MpnetConfig& c, const HeadRequest& head) {
+EncoderShape resolve(const MpnetConfig& c, const HeadRequest& head) {
   Problems problems;
-  MpnetShape s = resolve(c, problems);
-  ask_for(head, c.tie_word_embeddings, s, problems);
-  problems.raise("the model's configuration");
-  return s;
+  return with_head(resolve(c, problems), head, c.tie_word_embeddings, problems);
 }
 
 // The bucket of each distance of a key from the query, -(m - 1), ..., m - 1, as T5 has it; in fp32, as transformers.
@@ -123,7 +77,7 @@ Tensor buckets_of_keys(std::int64_t most) {
 // What all parts of a model look at.
 struct Mpnet {
   MpnetConfig c;
-  MpnetShape s;
+  EncoderShape s;
   nn::Linear::Options linear() const { return {.bias = true, .std = c.initializer_range}; }
   Tensor drop(const Tensor& x, const Pass& pass, std::string_view place) const {
     return nn::dropout(x, c.hidden_dropout_prob, pass, place);
@@ -152,16 +106,11 @@ class MpnetAttention final : public Module {
   explicit MpnetAttention(const Mpnet& mpnet) : m(mpnet) {}
   Tensor operator()(const Tensor& x_1ND, Pass& pass) const {
     const auto qkv = nn::linears(x_1ND, {&q, &k, &v}, pass);
-    const auto heads = [&](const Tensor& x) { return x.view({-1, m.c.num_attention_heads, m.s.head_size}); };
     const Tensor& bias_HR = nn::left(pass, kBias);
     const ops::RelativeBias bias{bias_HR, bias_HR.size(1) / 2};
-    ops::AttentionOptions options{.scale = 1 / std::sqrt(static_cast<double>(m.s.head_size)),
-                                  .mask = ops::Mask::full(),
-                                  .dropout = m.c.attention_probs_dropout_prob};
-    options.bias = &bias;
-    const Tensor seen = nn::attend(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), pass, options);
+    const Tensor seen_1ND = attend_in_heads(qkv, m.s, m.c.attention_probs_dropout_prob, pass, &bias);
     nn::Residual x(x_1ND);
-    x += m.drop(o(seen.flatten(1).unsqueeze(0), pass), pass, "attention");
+    x += m.drop(o(seen_1ND, pass), pass, "attention");
     return layer_norm(x);
   }
 
@@ -212,18 +161,14 @@ struct MpnetBody final : Module {
 class MpnetModel final : public EncoderModel {
  public:
   MpnetModel(const MpnetConfig& config, const HeadRequest& head)
-      : EncoderModel(m.s, "mpnet"),
+      : EncoderModel({"mpnet", "MPNet", {"lm_head.decoder", "lm_head.bias"}}),
         m{config, resolve(config, head)},
         body_(child<MpnetBody>(body_name(), m, !m.s.has_head())) {
-    const std::int64_t hidden = m.c.hidden_size, labels = std::ssize(m.s.labels.names);
-    if (of_tokens())
-      product_ = &child<nn::Linear>(answers_questions() ? "qa_outputs" : "classifier", hidden, labels, m.linear());
-    else if (labels > 0)
-      head_ = &child<HeadOfTexts>("classifier", hidden, labels, m.linear());
-    if (m.s.masked_lm)
-      mask_head_ = &child<MaskHead>("lm_head", words(), m.c.vocab_size,
-                                    MaskHead::Form{"dense", "layer_norm", ops::Activation::gelu, hidden, hidden,
-                                                   m.c.initializer_range, m.c.layer_norm_eps});
+    const std::int64_t hidden = m.c.hidden_size;
+    if (!m.s.labels.empty()) add_products(hidden, m.linear(), /*activation: tanh*/ {});
+    if (m.s.masked_lm)  // whatever hidden_act says
+      add_mask_head({"dense", "layer_norm", ops::Activation::gelu, hidden, hidden, m.c.initializer_range,
+                     m.c.layer_norm_eps});
   }
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
@@ -238,38 +183,15 @@ class MpnetModel final : public EncoderModel {
   std::vector<const Block*> blocks() const override {
     return {body_.layer.blocks().begin(), body_.layer.blocks().end()};
   }
-  std::int64_t vocab_size() const override { return m.c.vocab_size; }
   std::int64_t max_positions() const override { return m.c.max_position_embeddings - kPadding - 1; }
-  std::vector<AttentionLayer> attention() const override {
-    const AttentionLayer layer{m.c.num_attention_heads, m.s.head_size, /*window=*/0, /*causal=*/false};
-    return std::vector<AttentionLayer>(body_.layer.blocks().size(), layer);
-  }
-  Node hf_config() const override {
-    return as_hf_config(config::write(m.c), "MPNet", m.c,
-                        {{"hidden_dropout_prob", m.c.hidden_dropout_prob},
-                         {"attention_probs_dropout_prob", m.c.attention_probs_dropout_prob},
-                         {"initializer_range", m.c.initializer_range},
-                         {"layer_norm_eps", m.c.layer_norm_eps}},
-                        {{"bos_token_id", m.c.bos_token_id.node},
-                         {"eos_token_id", m.c.eos_token_id.node},
-                         {"pad_token_id", m.c.pad_token_id.node}});
-  }
-
-  Tensor logits(const Output& output, Pass& pass) const override {
-    if (answers_questions()) return (*product_)(output.hidden_BTD, pass);
-    if (product_) return (*product_)(m.drop(output.hidden_BTD, pass, "classifier"), pass);
-    const Tensor inner_SD = at::tanh(head_->dense(m.drop(first_SD(output, pass), pass, "classifier"), pass));
-    return head_->out_proj(m.drop(inner_SD, pass, "classifier/inner"), pass);
-  }
-  MaskHeadNames mask_head_names() const override { return {"lm_head.decoder", "lm_head.bias"}; }
+  config::Node hf_config() const override { return as_hf_config(m.c); }
 
  private:
+  const EncoderShape& shape() const override { return m.s; }
   Weight& words() const override { return body_.embeddings.word_embeddings.weight; }
 
   const Mpnet m;
   MpnetBody& body_;
-  HeadOfTexts* head_ = nullptr;    // of texts
-  nn::Linear* product_ = nullptr;  // of each token
 };
 
 }  // namespace

@@ -11,8 +11,10 @@
 #include "hone/config_read.h"
 #include "hone/memory_layers.h"
 #include "hone/registry.h"
-#include "models/llama_model.h"
+#include "models/delta_shape.h"
+#include "models/hybrid_model.h"
 #include "nn/kv_cache.h"
+#include "nn/own_channels.h"
 #include "nn/plan.h"
 #include "ops/gated.h"
 #include "ops/short_conv.h"
@@ -57,14 +59,9 @@ struct OlmoHybridConfig : LlamaConfig {
   void validate(Problems& problems) const;
 };
 
-struct OlmoHybridShape : LlamaShape {
-  std::vector<bool> remembers;  // per layer: has a memory, not attention
-  std::int64_t key_heads = 0, value_heads = 0, key_size = 0, value_size = 0, taps = 0;
+struct OlmoHybridShape : LlamaShape, DeltaShape {
   double step_scale = 1;
   Init fresh_rates, fresh_steps;
-  std::int64_t keys() const { return key_heads * key_size; }
-  std::int64_t values() const { return value_heads * value_size; }
-  std::int64_t convolved() const { return 2 * keys() + values(); }
 };
 
 constexpr const char *kOfAttention = "full_attention", *kOfMemory = "linear_attention";
@@ -148,6 +145,7 @@ class JoinedConvolution final : public Module {
     const Tensor weight = at::cat({q_conv1d.use(), k_conv1d.use(), v_conv1d.use()}).squeeze(1);
     const ops::ShortConvWeights weights{weight, Tensor(), /*silu=*/true};
     if (pass.cache) return pass.cache->short_conv(pass.layer, x_NC, weights, plan);
+    if (plan.context()) return nn::short_conv_of_own_channels(x_NC, weights, *plan.context(), plan);
     return plan.from_documents(ops::short_conv(plan.to_documents(x_NC), weights, plan.documents(), {}));
   }
 
@@ -233,26 +231,11 @@ class OlmoHybridBlock final : public nn::ResidualBlock {
   const nn::RmsNorm *of_mixer = nullptr, *of_mlp = nullptr;
 };
 
-class OlmoHybrid final : public LlamaModel<OlmoHybridBlock, OlmoHybridShape> {
+class OlmoHybrid final : public HybridModel<OlmoHybridBlock, OlmoHybridShape> {
  public:
   OlmoHybrid(const OlmoHybridConfig& config, const HeadRequest& head)
-      : LlamaModel(shape_of(config, head)), config_(config) {}
+      : HybridModel(shape_of(config, head)), config_(config) {}
 
-  bool shares_prefixes() const override { return false; }  // a memory is of one document
-  std::vector<AttentionLayer> attention() const override {
-    return std::vector<AttentionLayer>(std::count(s.remembers.begin(), s.remembers.end(), false),
-                                       AttentionLayer{s.heads, s.head_size});
-  }
-  std::vector<MemoryLayer> memories() const override {
-    return std::vector<MemoryLayer>(std::count(s.remembers.begin(), s.remembers.end(), true), memory());
-  }
-  CacheSpec cache_spec() const override {
-    CacheSpec spec;
-    for (const bool remembers : s.remembers)
-      spec.layers.push_back(remembers ? CacheSpec::Layer{.memory = memory()}
-                                      : CacheSpec::Layer{s.kv_heads, s.head_size});
-    return spec;
-  }
   Node hf_config() const override {
     const OlmoHybridConfig& c = config_;
     Node node = to_hf_config(c, s, dtype());
@@ -275,14 +258,6 @@ class OlmoHybrid final : public LlamaModel<OlmoHybridBlock, OlmoHybridShape> {
   }
 
  private:
-  MemoryLayer memory() const {
-    return {.heads = s.value_heads,
-            .key_size = s.key_size,
-            .value_size = s.value_size,
-            .products = 3,
-            .convolved = s.convolved(),
-            .taps = s.taps};
-  }
   OlmoHybridConfig config_;
 };
 

@@ -69,13 +69,7 @@ class PhiBlock final : public nn::ResidualBlock {
  private:
   const LlamaShape& s;
   LlamaAttention& self_attn;
-  PlainMlp& mlp = child<PlainMlp>("mlp", PlainMlp::Options{.hidden = s.hidden,
-                                                           .inner = s.inner,
-                                                           .activation = s.activation,
-                                                           .bias = s.mlp_bias,
-                                                           .std = s.std,
-                                                           .up = "fc1",
-                                                           .down = "fc2"});
+  PlainMlp& mlp = child<PlainMlp>("mlp", PlainMlp::options_of(s, "fc1", "fc2"));
   nn::LayerNorm& input_layernorm = child<nn::LayerNorm>("input_layernorm", s.hidden, s.eps);
 };
 

@@ -14,8 +14,10 @@ void refuse_labels(const HeadRequest& head, const std::string& model_type);
 template <class Stack>
 class PictureModelOf : public Stack {
  public:
-  PictureModelOf(LlamaShape texts, const PictureInput& input) : Stack(std::move(texts)), input_(input) {}
+  template <class Shape>
+  PictureModelOf(Shape texts, const PictureInput& input) : Stack(std::move(texts)), input_(input) {}
   const PictureInput* pictures() const final { return &input_; }
+  bool takes_context() const final { return false; }  // where its tokens stand is told of whole documents
   std::string base_prefix() const final { return "model."; }
   bool is_no_weight(const std::string& tensor) const final { return tensor.ends_with("embeddings.position_ids"); }
   Tensor embed(const Batch& batch, Pass& pass) const final {

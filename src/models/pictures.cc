@@ -15,8 +15,9 @@
 namespace hone::models {
 namespace {
 
-std::int64_t tokens_of(const PatchGrid& grid, const PictureInput& input) {
-  return grid.patches() / (input.merged * input.merged) + input.more;
+std::int64_t tokens_of(const PictureSpan& span, const PictureInput& input) {
+  if (input.joined) return span.tiles.joined_tokens(span.grid);
+  return span.grid.patches() / (input.merged * input.merged) + input.more;
 }
 
 using Positions = std::array<std::vector<std::int64_t>, 3>;  // in time, height and width
@@ -67,8 +68,8 @@ Tensor floats(const std::vector<std::int64_t>& values) {
 void check_pictures(const Batch& batch, const PictureInput& input) {
   std::int64_t patches = 0;
   for (const PictureSpan& span : batch.pictures.spans) {
-    patches += span.grid.patches();
-    const bool fits = span.end - span.begin == tokens_of(span.grid, input) &&
+    patches += span.patches();
+    const bool fits = span.end - span.begin == tokens_of(span, input) &&
                       (input.side == 0 || (span.grid.rows == input.side && span.grid.columns == input.side)) &&
                       span.grid.rows % input.merged == 0 && span.grid.columns % input.merged == 0;
     if (!fits)
@@ -77,7 +78,7 @@ void check_pictures(const Batch& batch, const PictureInput& input) {
           fmt::format("a picture of {} by {} patches in the place of {}; the model makes {} of "
                       "one{}",
                       span.grid.rows, span.grid.columns, counted(span.end - span.begin, "token"),
-                      tokens_of(span.grid, input), input.side == 0 ? "" : fmt::format(", of {0} by {0}", input.side)));
+                      tokens_of(span, input), input.side == 0 ? "" : fmt::format(", of {0} by {0}", input.side)));
   }
   const Tensor& values = batch.pictures.patches_PV;
   if (!values.defined() || values.size(0) != patches || values.size(1) != input.values())
@@ -112,6 +113,20 @@ void rotate_in_three(const Batch& batch, const PictureInput& input, const nn::Ro
   ops::RopeTable table = rope.table(of_pairs * rope.frequencies(0), like);
   table.rows_N = devices::sent(at::arange(plan.tokens(), at::kLong), like.device());
   plan.set_rope(rope, std::move(table));
+}
+
+void see_within_pictures(const Batch& batch, Pass& pass) {
+  nn::Plan& plan = pass.plan();
+  std::vector<ops::Span> mutual;
+  std::size_t doc = 0;
+  for (const PictureSpan& span : batch.pictures.spans) {
+    while (batch.docs[doc].row != span.row || batch.docs[doc].end <= span.begin) ++doc;
+    const ops::Span& whole = plan.docs()[doc].span;
+    const std::int64_t begin = whole.begin + span.begin - batch.docs[doc].begin, end = begin + span.end - span.begin;
+    if (!mutual.empty() && mutual.back().end == begin && begin > whole.begin) mutual.back().end = end;
+    else mutual.push_back({begin, end});
+  }
+  plan.see_each_other(std::move(mutual));
 }
 
 Tensor at_pictures(const Tensor& features_MD, Pass& pass) {

@@ -27,6 +27,9 @@ Tensor with_pictures(const Tensor& x_BTD, const Tensor& features_MD, const Batch
 void rotate_in_three(const Batch& batch, const PictureInput& input, const nn::Rope& rope,
                      const std::vector<std::int64_t>& axes, const Tensor& like, Pass& pass);
 
+// From here on a picture's tokens see each other, as Gemma 3's do; pictures with no token between them are one.
+void see_within_pictures(const Batch& batch, Pass& pass);
+
 // Sums onto the pass's flat axis, [1, N, D]: these vectors at the tokens of pictures, 0 at all others.
 Tensor at_pictures(const Tensor& features_MD, Pass& pass);
 

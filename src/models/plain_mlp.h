@@ -20,6 +20,15 @@ class PlainMlp final : public Module {
     double std = 0.02;
     const char *up = "up_proj", *down = "down_proj";  // the children's names
   };
+  static Options options_of(const LlamaShape& s, const char* up, const char* down) {
+    return {.hidden = s.hidden,
+            .inner = s.inner,
+            .activation = s.activation,
+            .bias = s.mlp_bias,
+            .std = s.std,
+            .up = up,
+            .down = down};
+  }
   explicit PlainMlp(const Options& options) : o(options) {}
 
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
@@ -37,8 +46,9 @@ class PlainMlp final : public Module {
 struct SquaringShape : LlamaShape {
   bool squares = false;
   PlainMlp::Options mlp_options() const {
-    return {
-        .hidden = hidden, .inner = inner, .activation = activation, .squares = squares, .bias = mlp_bias, .std = std};
+    PlainMlp::Options made = PlainMlp::options_of(*this, "up_proj", "down_proj");
+    made.squares = squares;
+    return made;
   }
 };
 

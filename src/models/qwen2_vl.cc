@@ -5,6 +5,8 @@
 // Children carry Hugging Face's names.
 #include <fmt/format.h>
 
+#include "base/log.h"
+#include "base/strings.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/picture_model.h"
@@ -19,6 +21,9 @@ QwenVlShape qwen_vl_shape(const QwenVlConfig& config, const HeadRequest& head) {
   problems.raise("the model's configuration");
   refuse_labels(head, config.model_type);
   warn_ignored(shape.text_config);
+  if (!shape.left_out.empty())
+    log::warning("config.json: no tokens of the model, and left out: {}; it has {}", join(shape.left_out, ", "),
+                 shape.texts.vocab);
   return shape;
 }
 

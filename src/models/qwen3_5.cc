@@ -11,7 +11,7 @@
 
 #include "hone/memory_layers.h"
 #include "hone/registry.h"
-#include "models/llama_model.h"
+#include "models/hybrid_model.h"
 #include "models/qwen3_5_config.h"
 #include "ops/gated.h"
 
@@ -137,44 +137,19 @@ class Qwen35Block final : public nn::ResidualBlock {
 };
 
 template <class C>
-class Qwen35 final : public LlamaModel<Qwen35Block, Qwen35Shape> {
+class Qwen35 final : public HybridModel<Qwen35Block, Qwen35Shape> {
  public:
-  Qwen35(const C& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
+  Qwen35(const C& config, const HeadRequest& head) : HybridModel(shape_of(config, head)), config_(config) {}
 
   Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
     if (pass.training) nn::balance(pass, s.experts_per_token, s.balance);
-    return LlamaModel::finish(x_1ND, pass);
-  }
-  bool shares_prefixes() const override { return false; }  // a memory is of one document
-  std::vector<AttentionLayer> attention() const override {
-    std::vector<AttentionLayer> layers;
-    for (const bool remembers : s.remembers)
-      if (!remembers) layers.push_back({s.heads, s.head_size});
-    return layers;
-  }
-  std::vector<MemoryLayer> memories() const override {
-    return std::vector<MemoryLayer>(std::count(s.remembers.begin(), s.remembers.end(), true), memory());
-  }
-  CacheSpec cache_spec() const override {
-    CacheSpec spec;
-    for (const bool remembers : s.remembers)
-      spec.layers.push_back(remembers ? CacheSpec::Layer{.memory = memory()}
-                                      : CacheSpec::Layer{s.kv_heads, s.head_size});
-    return spec;
+    return HybridModel::finish(x_1ND, pass);
   }
   // Layers that guess further tokens, which no model of transformers has either.
   bool is_no_weight(const std::string& tensor) const override { return tensor.starts_with("mtp."); }
   config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }
 
  private:
-  MemoryLayer memory() const {
-    return {.heads = s.value_heads,
-            .key_size = s.key_size,
-            .value_size = s.value_size,
-            .products = 3,
-            .convolved = s.convolved(),
-            .taps = s.taps};
-  }
   C config_;
 };
 

@@ -2,6 +2,7 @@
 // means.
 #pragma once
 
+#include "models/delta_shape.h"
 #include "models/expert_keys.h"
 
 namespace hone::models {
@@ -61,14 +62,8 @@ struct Qwen35MoeConfig : ExpertKeys<DeltaKeys> {
   void validate(Problems& problems) const;
 };
 
-struct Qwen35Shape : LlamaShape, ExpertShape {
-  std::int64_t taps = 0, key_size = 0, value_size = 0, key_heads = 0, value_heads = 0;  // of memories
-  std::vector<bool> remembers;  // per layer: has a memory, not attention
-  bool joined = false;          // what a memory reads is made by two products, by heads of keys
-
-  std::int64_t keys() const { return key_heads * key_size; }
-  std::int64_t values() const { return value_heads * value_size; }
-  std::int64_t convolved() const { return 2 * keys() + values(); }
+struct Qwen35Shape : LlamaShape, ExpertShape, DeltaShape {
+  bool joined = false;  // what a memory reads is made by two products, by heads of keys
 };
 Qwen35Shape resolve(const Qwen35Config& config, Problems& problems);
 Qwen35Shape resolve(const Qwen35MoeConfig& config, Problems& problems);

@@ -6,7 +6,9 @@
 #include <array>
 #include <numeric>
 
+#include "base/strings.h"
 #include "hone/config_read.h"
+#include "models/llama_families.h"
 #include "models/sections.h"
 
 namespace hone::models {
@@ -46,6 +48,39 @@ config::Open of_texts_alone(config::Open section) {
   return section;
 }
 
+// Smaller models that are made of published files keep ids for which they have no row: they end and begin no text.
+void leave_out_ids(const std::string& key, std::int64_t vocab, config::Open& open, std::vector<std::string>& left_out) {
+  const auto is_beyond = [&](const Node& one) {
+    const auto id = one.kind() == Node::Kind::scalar && !one.quoted() ? parse_int(one.text()) : std::nullopt;
+    if (id && *id >= vocab) left_out.push_back(fmt::format("{} {}", key, *id));
+    return id && *id >= vocab;
+  };
+  if (open.node.kind() != Node::Kind::list) {
+    if (is_beyond(open.node)) open.node = Node();
+    return;
+  }
+  std::vector<Node> kept;
+  for (const Node& one : open.node.items())
+    if (!is_beyond(one)) kept.push_back(one);
+  open.node = kept.empty() ? Node() : Node::list(std::move(kept));
+}
+
+void leave_out_ids(config::Open& section, std::int64_t vocab, std::vector<std::string>& left_out) {
+  if (!section.node.is_map()) return;
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+    if (Node* found = section.node.find(key)) {
+      config::Open ids{*found};
+      leave_out_ids(std::string("text_config.") + key, vocab, ids, left_out);
+      *found = std::move(ids.node);
+    }
+}
+
+std::int64_t vocab_of(const config::Open& section, const std::string& type) {
+  const Node* size = section.node.is_map() ? section.node.find("vocab_size") : nullptr;
+  const auto rows = size && size->kind() == Node::Kind::scalar ? parse_int(size->text()) : std::nullopt;
+  return rows.value_or(family_of(type)->vocab);
+}
+
 void read_texts(const QwenVlConfig& c, QwenVlShape& s, Problems& problems) {
   config::Open section = of_texts_alone(c.text_config);
   const bool is_third = c.model_type == "qwen3_vl";
@@ -60,6 +95,12 @@ void read_texts(const QwenVlConfig& c, QwenVlShape& s, Problems& problems) {
   s.text_config.model_type = c.model_type + "_text";
   if (!is_third) s.text_config.max_window_layers = kWindowLayers;
   const std::string type = s.text_config.model_type;
+  const std::int64_t vocab = vocab_of(section, type);
+  leave_out_ids(section, vocab, s.left_out);
+  s.bos_token_id = c.bos_token_id, s.eos_token_id = c.eos_token_id, s.pad_token_id = c.pad_token_id;
+  leave_out_ids("bos_token_id", vocab, s.bos_token_id, s.left_out);
+  leave_out_ids("eos_token_id", vocab, s.eos_token_id, s.left_out);
+  leave_out_ids("pad_token_id", vocab, s.pad_token_id, s.left_out);
   const std::size_t before = problems.size();
   read_section(section, "text_config", s.text_config, problems);
   if (problems.size() != before) return;
@@ -129,6 +170,10 @@ Node to_hf_config(const QwenVlConfig& c, const QwenVlShape& s, const std::string
   const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
   const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   node.at_or_add("architectures") = Node::list({text(s.texts.architecture)});
+  for (const auto& [key, id] : {std::pair{"bos_token_id", &s.bos_token_id},
+                                {"eos_token_id", &s.eos_token_id},
+                                {"pad_token_id", &s.pad_token_id}})
+    if (!id->node.is_null()) node.at_or_add(key) = id->node;
   if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
   node.at_or_add("image_token_id") = number(c.image_token_id);
   node.at_or_add("model_type") = text(c.model_type);

@@ -20,6 +20,7 @@ struct QwenVlConfig {
                vision_end_token_id = 151653;
   std::optional<std::int64_t> vision_token_id;
   std::optional<bool> tie_word_embeddings;
+  config::Open bos_token_id, eos_token_id, pad_token_id;
 
   static constexpr auto fields() {
     using C = QwenVlConfig;
@@ -32,7 +33,10 @@ struct QwenVlConfig {
         field("vision_start_token_id", &C::vision_start_token_id, "Kept for others: texts have it before pictures."),
         field("vision_end_token_id", &C::vision_end_token_id, "Kept for others: texts have it behind pictures."),
         field("vision_token_id", &C::vision_token_id, "No effect."),
-        field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight.")};
+        field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight."),
+        field("bos_token_id", &C::bos_token_id, "Token that begins texts."),
+        field("eos_token_id", &C::eos_token_id, "Token that ends texts, or several."),
+        field("pad_token_id", &C::pad_token_id, "Kept for others: text_config says which row gets no gradient.")};
   }
   void validate(Problems& problems) const;
 };
@@ -46,6 +50,8 @@ struct QwenVlShape {
   PictureInput input;
   std::vector<std::int64_t> sections;      // pairs of a head that turn by time, height and width
   bool by_turns = false;                   // one of each in turn, not one section behind another
+  config::Open bos_token_id, eos_token_id, pad_token_id;  // of the whole
+  std::vector<std::string> left_out;       // ids of texts that are no tokens of the model, as files of others have them
   std::vector<std::int64_t> axes() const;  // of each pair
 };
 QwenVlShape resolve(const QwenVlConfig& config, Problems& problems);

@@ -2,52 +2,30 @@
 // with positions that count from behind the padding id, alone, with a classification head, or with one for masked
 // tokens.
 //
-// Letters in tensor names: D hidden, S documents, L labels.
 // Children carry Hugging Face's names. Alone, its weights have no prefix; below a head they begin with "roberta.".
-#include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/bert_body.h"
 
 namespace hone::models {
 namespace {
 
-struct ClassificationHead final : Module {
-  explicit ClassificationHead(const Bert& bert) : b(bert) {}
-  const Bert& b;
-  nn::Linear& dense = child<nn::Linear>("dense", b.config.hidden_size, b.config.hidden_size, b.linear());
-  nn::Linear& out_proj =
-      child<nn::Linear>("out_proj", b.config.hidden_size, std::ssize(b.shape.labels.names), b.linear());
-};
+// How transformers calls the classes of each.
+std::string classes_of(const std::string& model_type) {
+  return model_type == "xlm-roberta" ? "XLMRoberta" : model_type == "camembert" ? "Camembert" : "Roberta";
+}
 
 class RobertaModel final : public BertBase {
  public:
-  RobertaModel(const RobertaConfig& config, const HeadRequest& head)
-      : RobertaModel(as_bert(config), resolve(as_bert(config), head)) {}
-
-  const Classifier* classifier() const override { return head_ || of_each_token_ ? this : nullptr; }
-  Tensor logits(const Output& output, Pass& pass) const override {
-    if (answers_questions()) return (*of_each_token_)(output.hidden_BTD, pass);
-    if (of_each_token_) return (*of_each_token_)(drop_for_classifier(output.hidden_BTD, pass, "classifier"), pass);
-    const Tensor x_SD = drop_for_classifier(first_SD(output, pass), pass, "classifier");
-    const Tensor inner_SD = at::tanh(head_->dense(x_SD, pass));
-    return head_->out_proj(drop_for_classifier(inner_SD, pass, "classifier/inner"), pass);
-  }
-
-  MaskHeadNames mask_head_names() const override { return {"lm_head.decoder", "lm_head.bias"}; }
+  RobertaModel(const RobertaConfig& config, const HeadRequest& head) : RobertaModel(config, resolve(config, head)) {}
 
  private:
-  RobertaModel(const BertConfig& config, const BertShape& shape)
-      : BertBase(config, shape, "roberta", shape.labels.empty() && !shape.masked_lm) {
-    if (shape.labels.of_tokens)
-      of_each_token_ = &product_for_labels();
-    else if (!shape.labels.empty())
-      head_ = &child<ClassificationHead>("classifier", b);
+  RobertaModel(const RobertaConfig& config, const BertShape& shape)
+      : BertBase({"roberta", classes_of(config.model_type), {"lm_head.decoder", "lm_head.bias"}}, as_bert(config),
+                 shape, !shape.has_head()) {
+    if (!shape.labels.empty()) add_products(config.hidden_size, b.linear(), /*activation: tanh*/ {});
     if (shape.masked_lm)  // whatever hidden_act says
-      mask_head_ =
-          &child<BertMaskHead>("lm_head", b, words(), BertMaskHead::Form{"dense", "layer_norm", ops::Activation::gelu});
+      add_mask_head(mask_form("dense", "layer_norm", ops::Activation::gelu));
   }
-  ClassificationHead* head_ = nullptr;  // of texts
-  nn::Linear* of_each_token_ = nullptr;
 };
 
 }  // namespace

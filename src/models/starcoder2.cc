@@ -68,13 +68,7 @@ class Starcoder2Block final : public nn::ResidualBlock {
  private:
   const LlamaShape& s;
   LlamaAttention& self_attn;
-  PlainMlp& mlp = child<PlainMlp>("mlp", PlainMlp::Options{.hidden = s.hidden,
-                                                           .inner = s.inner,
-                                                           .activation = s.activation,
-                                                           .bias = s.mlp_bias,
-                                                           .std = s.std,
-                                                           .up = "c_fc",
-                                                           .down = "c_proj"});
+  PlainMlp& mlp = child<PlainMlp>("mlp", PlainMlp::options_of(s, "c_fc", "c_proj"));
   nn::LayerNorm& input_layernorm = child<nn::LayerNorm>("input_layernorm", s.hidden, s.eps);
   nn::LayerNorm& post_attention_layernorm = child<nn::LayerNorm>("post_attention_layernorm", s.hidden, s.eps);
 };

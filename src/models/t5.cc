@@ -125,7 +125,7 @@ class T5 final : public Seq2SeqLm {
   }
   Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
     const Tensor normed_1ND = nn::dropout(decoder.final_layer_norm(x_1ND), s.dropout, pass, "decoded");
-    return s.tied ? normed_1ND * (1 / std::sqrt(static_cast<double>(s.hidden))) : normed_1ND;
+    return s.scaled ? normed_1ND * (1 / std::sqrt(static_cast<double>(s.hidden))) : normed_1ND;
   }
   const nn::Head& head() const override { return lm_head; }
   std::int32_t decoder_start() const override { return s.start; }

@@ -28,13 +28,13 @@ void read_mlp(const T5Config& c, T5Shape& s, Problems& problems) {
                    fmt::format("got {}, but feed_forward_proj is {}", c.is_gated_act.value_or(false), given));
 }
 
-// What a tied head reads is scaled. mt5's heads have a weight of their own, whatever tie_word_embeddings says there:
-// transformers 5 writes true, and takes the head that the files have.
+// What a tied head reads is scaled, but of mt5, and where transformers 5 has tied one that was not: it then writes so,
+// and whether files have a head of their own is looked at before (build_model).
 void read_t5_head(const T5Config& c, T5Shape& s, Problems& problems) {
-  const bool may_be_tied = c.model_type != "mt5";
-  problems.require(may_be_tied || !c.scale_decoder_outputs, "scale_decoder_outputs",
-                   "not of mt5, which never scales them");
-  s.tied = may_be_tied && c.tie_word_embeddings.value_or(true) && c.scale_decoder_outputs.value_or(true);
+  const bool scales = c.model_type != "mt5";
+  problems.require(scales || !c.scale_decoder_outputs, "scale_decoder_outputs", "not of mt5, which never scales them");
+  s.tied = c.tie_word_embeddings.value_or(scales);
+  s.scaled = scales && c.scale_decoder_outputs.value_or(s.tied);
 }
 
 T5Shape resolve(const T5Config& c, Problems& problems) {
@@ -118,7 +118,7 @@ Node to_hf_config(const T5Config& c, const T5Shape& s, const std::string& dtype)
   number("pad_token_id", c.pad_token_id.value_or(0));
   number("relative_attention_max_distance", s.most_distance);
   number("relative_attention_num_buckets", s.buckets);
-  if (c.model_type != "mt5") flag("scale_decoder_outputs", s.tied);
+  if (c.model_type != "mt5") flag("scale_decoder_outputs", s.scaled);
   flag("tie_word_embeddings", s.tied);
   flag("use_cache", true);
   number("vocab_size", s.vocab);

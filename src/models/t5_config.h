@@ -45,11 +45,11 @@ struct T5Config {
         field("dense_act_fn", &C::dense_act_fn, "The activation alone; follows from feed_forward_proj."),
         field("is_gated_act", &C::is_gated_act, "Follows from feed_forward_proj."),
         field("tie_word_embeddings", &C::tie_word_embeddings,
-              "Use the embedding table as the head's weight; not of mt5, whose heads have their own."),
+              "Use the embedding table as the head's weight; default true, of mt5 false. Where a folder that "
+              "transformers 5 wrote says true and has a head's weight, it is the head's."),
         field(
             "scale_decoder_outputs", &C::scale_decoder_outputs,
-            "What transformers 5 writes for a folder whose tie_word_embeddings was false: such a head has a weight of "
-            "its own, and what it reads is not scaled."),
+            "Whether what the head reads is divided by the root of d_model; default: where it is tied. Never of mt5."),
         field("dropout_rate", &C::dropout_rate,
               "Share that training drops of embeddings, attention's weights and what blocks add.", share),
         field("layer_norm_epsilon", &C::layer_norm_epsilon, "Added to the mean square in RMSNorm.",
@@ -73,7 +73,7 @@ struct T5Shape {
   std::int64_t buckets = 0, most_distance = 0;
   ops::Activation activation = ops::Activation::relu;
   std::string activation_name;
-  bool gated = false, tied = true;
+  bool gated = false, tied = true, scaled = true;  // scaled: what the head reads
   bool bias_in_each_layer = false;  // a table of each, else the first one's
   double dropout = 0, eps = 0, factor = 1;
   std::int32_t start = 0;

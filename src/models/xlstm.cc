@@ -109,6 +109,7 @@ class XLstm final : public CausalLm {
   bool may_be_fresh(const std::string& weight) const override { return weight == "lm_head.weight"; }
 
   std::int64_t vocab_size() const override { return s.vocab; }
+  bool takes_context() const override { return true; }
   std::int64_t max_positions() const override { return std::numeric_limits<std::int64_t>::max(); }
   std::vector<MemoryLayer> memories() const override {
     return std::vector<MemoryLayer>(layers.blocks().size(), {s.heads, s.key_size, s.value_size});

@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include "hone/random.h"
+#include "nn/context.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
 #include "nn/shared_keys.h"
+#include "ops/relative_bias.h"
 #include "ops/rope.h"
 #include "tensor/device.h"
 
@@ -20,12 +22,25 @@ ops::AttentionOptions in_pass(ops::AttentionOptions options, const Pass& pass) {
   return options;
 }
 
+// Of this rank's heads, and what belongs to each of these.
+Tensor by_own_heads(const ops::Rotated& qkv, const Plan& plan, ops::AttentionOptions options) {
+  const Context& context = *plan.context();
+  const std::vector<Tensor> all = context.to_heads({qkv.q_NHK, qkv.k_NGK, qkv.v_NGK});
+  options.first_head = context.first_head(qkv.q_NHK.size(1));
+  Tensor sinks;
+  ops::RelativeBias bias;
+  if (options.sinks) sinks = context.own_heads(*options.sinks), options.sinks = &sinks;
+  if (options.bias) bias = {context.own_heads(options.bias->bias_HD), options.bias->zero}, options.bias = &bias;
+  return context.to_tokens(plan.attention(all[0], all[1], all[2], options));
+}
+
 // Without a cache.
 Tensor within_documents(const ops::Rotated& qkv, Pass& pass, const ops::AttentionOptions& options) {
   const Plan& plan = pass.plan();
-  Tensor y_NHK =
-      plan.from_documents(ops::attention(plan.to_documents(qkv.q_NHK), plan.to_documents(qkv.k_NGK),
-                                         plan.to_documents(qkv.v_NGK), plan.documents(), options));
+  Tensor y_NHK = plan.context()
+                     ? by_own_heads(qkv, plan, options)
+                     : plan.from_documents(plan.attention(plan.to_documents(qkv.q_NHK), plan.to_documents(qkv.k_NGK),
+                                                          plan.to_documents(qkv.v_NGK), options));
   pass.sow("attention", y_NHK);
   return y_NHK;
 }
@@ -80,7 +95,7 @@ Tensor positions(Pass& pass) {
   const Plan& plan = pass.plan();
   if (plan.is_one_token_each()) return pass.cache->positions_R(pass.batch.ids_BT.device()).unsqueeze(1);
   if (plan.positions_N().defined()) return pass.batch.positions_BT;
-  const Tensor flat_N = plan.from_documents(plan.each_token([](const PlannedDoc& doc) { return doc.position; }));
+  const Tensor flat_N = plan.each_flat_token([](const PlannedDoc& doc) { return doc.position; });
   return plan.from_flat(devices::sent(flat_N.view({1, -1, 1}), pass.batch.ids_BT.device())).squeeze(-1);
 }
 

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
+#include "nn/context.h"
 #include "nn/plan.h"
 #include "ops/experts.h"
 #include "ops/router.h"
@@ -40,6 +42,16 @@ void measure_shares(Pass& pass, const Tensor& counts_E, double total) {
     const Tensor count = wide_E.select(0, e);
     count.is_cpu() ? pass.measure(name, host::own_number(count), total) : pass.measure(name, count, weight);
   }
+}
+
+// Of all ranks that compute the batch, each for its own tokens. counts_E: this rank's, on the host.
+void measure_spread(Pass& pass, const Tensor& counts_E, double tokens) {
+  const Context* context = pass.plan().context();
+  const Tensor all_E = (context ? context->total(counts_E) : counts_E).to(at::kLong);
+  const std::span<const std::int64_t> values = host::values<std::int64_t>(all_E);
+  const Spread spread = spread_of({values.begin(), values.end()}, host::own_number(all_E.sum()));
+  pass.measure("router/imbalance", spread.imbalance * tokens, tokens);
+  pass.measure("router/entropy", spread.entropy * tokens, tokens);
 }
 
 }  // namespace
@@ -108,17 +120,17 @@ void measure_routing(Pass& pass, const Tensor& probability_E, const ops::RowGrou
                      std::int64_t token_count, std::int64_t per_token) {
   const auto tokens = static_cast<double>(token_count);
   const double slots = tokens * static_cast<double>(per_token);
-  if (tokens == 0) return;
+  const Context* context = pass.plan().context();
+  if (tokens == 0 && !context) return;
   const std::vector<std::int64_t>& counts = slots_of_each.known_counts();
   Tensor counts_E;
   if (!counts.empty()) {
-    const Spread spread = spread_of(counts, slots);
-    pass.measure("router/imbalance", spread.imbalance * tokens, tokens);
-    pass.measure("router/entropy", spread.entropy * tokens, tokens);
     counts_E = host::tensor_of(counts, {std::ssize(counts)});  // stays on the host, where it is known
+    measure_spread(pass, counts_E, tokens);
   } else {
     counts_E = slots_of_each.counts();
-    const Tensor spread = ops::measure_spread(slots_of_each.begin(), tokens);
+    const Tensor& begin = slots_of_each.begin();
+    const Tensor spread = ops::measure_spread(context ? context->total(begin) : begin, tokens);
     pass.measure("router/imbalance", spread[0], spread[2]);
     pass.measure("router/entropy", spread[1], spread[2]);
   }
@@ -138,15 +150,21 @@ void balance(Pass& pass, std::int64_t per_token, double coefficient) {
   const auto slots = pass.totals.find(kSlots);
   if (slots == pass.totals.end()) return;  // no layer has experts
   const Tensor& probability_E = pass.totals.at(kProbability);
-  const double total = host::own_number(pass.totals.at(kAllSlots));
+  double total = host::own_number(pass.totals.at(kAllSlots));
   measure_shares(pass, slots->second, total);
   if (coefficient == 0) return;
+  const auto likeliest = pass.totals.find(kLikeliestSlots);
+  Tensor counted = likeliest == pass.totals.end() ? slots->second : likeliest->second;
+  auto tokens = static_cast<double>(pass.plan().tokens());
+  // Of all ranks that compute the batch; what each of them has of the probabilities is its part of the loss.
+  if (const Context* context = pass.plan().context()) {
+    total = host::own_number(context->total(pass.totals.at(kAllSlots)));
+    counted = context->total(counted);
+    tokens = static_cast<double>(context->all_tokens());
+  }
   const double rows = total / static_cast<double>(per_token);  // tokens of all layers
   const double scale = coefficient * static_cast<double>(probability_E.size(0)) / (rows * rows);
-  const auto likeliest = pass.totals.find(kLikeliestSlots);
-  const Tensor& counted = likeliest == pass.totals.end() ? slots->second : likeliest->second;
   const Tensor slots_E = devices::sent(counted, probability_E.device());
-  const auto tokens = static_cast<double>(pass.plan().tokens());
   pass.aux.push_back({"router/loss", (slots_E * probability_E).sum() * (scale * tokens), "tokens"});
 }
 

@@ -82,7 +82,8 @@ std::vector<Tensor*> KvCache::Slot::tensors() {
   return all;
 }
 
-void KvCache::keep(const std::vector<std::int64_t>& rows) {
+void KvCache::keep(const std::vector<std::int64_t>& rows, bool sources_stay) {
+  HONE_ASSERT(!sources_stay || rows.size() == lengths_.size());
   begin_change_of_rows();
   const auto pick = [&](std::vector<std::int64_t>& values) {
     std::vector<std::int64_t> kept;
@@ -91,11 +92,13 @@ void KvCache::keep(const std::vector<std::int64_t>& rows) {
   };
   Tensor index = at::tensor(rows, at::kLong);
   pick(lengths_);
-  if (!source_lengths_.empty()) pick(source_lengths_);
+  if (!source_lengths_.empty() && !sources_stay) pick(source_lengths_);
   for (Slot& slot : slots_) {
     pick(slot.dropped);
     slot.roomy.clear();
+    const std::vector<Tensor*> of_sources = slot.of_sources();
     for (Tensor* x : slot.tensors()) {
+      if (sources_stay && std::find(of_sources.begin(), of_sources.end(), x) != of_sources.end()) continue;
       index = devices::sent(index, x->device());  // once: all slots are on one device
       *x = x->index_select(0, index);
     }
@@ -309,8 +312,7 @@ Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_
     return ops::decode_attention(q_NHK, slot.k_RGCK, slot.values(), held, options);
   }
   append(slot, window, k_NGK, v_NGK, plan, fresh);
-  return fresh ? ops::attention(q_NHK, k_NGK, v_NGK, plan.documents(), options)
-               : attend_each(slot, q_NHK, plan, options);
+  return fresh ? plan.attention(q_NHK, k_NGK, v_NGK, options) : attend_each(slot, q_NHK, plan, options);
 }
 
 Tensor KvCache::attend_again(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
@@ -318,7 +320,7 @@ Tensor KvCache::attend_again(std::int64_t layer, const Tensor& q_NHK, const Tens
   const Slot& slot = slots_.at(layer);
   const std::int64_t window = spec_.layers[layer].window;
   HONE_ASSERT(options.mask.kind == ops::Mask::Kind::causal && options.mask.window == window && slot.k_RGCK.defined());
-  if (is_fresh(plan)) return ops::attention(q_NHK, k_NGK, v_NGK, plan.documents(), options);
+  if (is_fresh(plan)) return plan.attention(q_NHK, k_NGK, v_NGK, options);
   if (!plan.is_one_token_each()) return attend_each(slot, q_NHK, plan, options);
   return ops::decode_attention(q_NHK, slot.k_RGCK, slot.values(), held_R(window, q_NHK.device()), options);
 }

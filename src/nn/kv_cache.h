@@ -35,8 +35,9 @@ class HONE_API KvCache final : public Past {
   std::int64_t length(std::int64_t row) const override { return lengths_[row]; }
   std::int64_t bytes() const;
 
-  // Goes on with these rows only, in this order (numbers may repeat: a row is then copied).
-  void keep(const std::vector<std::int64_t>& rows);
+  // Goes on with these rows only, in this order (numbers may repeat: a row is then copied). sources_stay: each comes to
+  // where a row of the same source was.
+  void keep(const std::vector<std::int64_t>& rows, bool sources_stay = false);
   // Goes on without this row, in whose place the last one comes.
   void drop(std::int64_t row);
   // Puts the rows of another cache of the same model, which has been through a pass as this one has, behind these.
@@ -47,6 +48,8 @@ class HONE_API KvCache final : public Past {
   // text's tokens are rotated by other angles.
   std::unique_ptr<KvCache> beginning_of(std::int64_t row, std::int64_t length, std::int64_t whole) const;
   bool has_beginning_of(std::int64_t row, std::int64_t length, std::int64_t whole) const;
+  // The rows of caches that beginning_of() has made, one at least, in a cache with room for so many tokens of each row.
+  static std::unique_ptr<KvCache> joined(std::vector<std::unique_ptr<KvCache>> parts, std::int64_t more);
 
   // Adds the pass's keys and values to layer `layer` and attends. Called by nn::attend.
   // REQUIRES: options.mask is causal, with the layer's window. v_NGK undefined: keys are values, too, and kept once.
@@ -124,6 +127,7 @@ class HONE_API KvCache final : public Past {
   void begin_change_of_rows();
   void put_behind(Slot& slot, Slot& other) const;
   bool still_has(std::size_t layer, std::int64_t row, std::int64_t length) const;
+  static Slot joined(std::vector<Slot>& slots, std::int64_t more);  // each of one row
   bool keeps_nothing(std::size_t layer) const {  // as it uses what another one has
     return spec_.layers[layer].kv_heads == 0 && !remembers(layer);
   }

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "nn/kv_cache.h"
 
@@ -37,6 +38,50 @@ std::unique_ptr<KvCache> KvCache::beginning_of(std::int64_t row, std::int64_t le
     for (Tensor* x : slot.tensors()) *x = x->narrow(0, row, 1);
     for (Tensor* x : slot.entries()) *x = x->narrow(2, 0, length - slot.dropped[0]);
     for (Tensor* x : slot.tensors()) *x = x->clone(at::MemoryFormat::Contiguous);
+  }
+  return made;
+}
+
+// Each row is copied once, and given up layer by layer, so that hardly anything is there twice.
+std::unique_ptr<KvCache> KvCache::joined(std::vector<std::unique_ptr<KvCache>> parts, std::int64_t more) {
+  if (parts.size() == 1) return std::move(parts.front());
+  KvCache& first = *parts.front();
+  auto made = std::make_unique<KvCache>(first.spec_, 0);
+  made->rope_tables_ = first.rope_tables_;
+  for (const auto& part : parts)
+    made->lengths_.insert(made->lengths_.end(), part->lengths_.begin(), part->lengths_.end());
+  for (std::size_t layer = 0; layer < made->slots_.size(); ++layer) {
+    std::vector<Slot> slots;
+    for (const auto& part : parts) slots.push_back(std::exchange(part->slots_[layer], {}));
+    made->slots_[layer] = joined(slots, more);
+  }
+  return made;
+}
+
+KvCache::Slot KvCache::joined(std::vector<Slot>& slots, std::int64_t more) {
+  Slot made = slots.front();
+  made.dropped.clear();
+  std::int64_t capacity = 0;
+  for (Slot& slot : slots) {
+    made.dropped.insert(made.dropped.end(), slot.dropped.begin(), slot.dropped.end());
+    if (slot.k_RGCK.defined()) capacity = std::max(capacity, slot.k_RGCK.size(2) + more);
+  }
+  const std::vector<Tensor*> entries = made.entries();
+  const auto is_entry = [&](const Tensor* x) { return std::ranges::find(entries, x) != entries.end(); };
+  const std::vector<Tensor*> tensors = made.tensors();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::vector<Tensor> rows;
+    for (Slot& slot : slots) rows.push_back(*slot.tensors().at(i));
+    if (!is_entry(tensors[i])) {
+      *tensors[i] = at::cat(rows);
+      continue;
+    }
+    auto sizes = rows.front().sizes().vec();
+    sizes[0] = std::ssize(rows), sizes[2] = capacity;
+    Tensor all = at::empty(sizes, rows.front().options());
+    for (std::int64_t row = 0; row < sizes[0]; ++row)
+      all.select(0, row).narrow(1, 0, rows[row].size(2)).copy_(rows[row].select(0, 0));
+    *tensors[i] = all;
   }
   return made;
 }

@@ -161,6 +161,23 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
   return output;
 }
 
+void Model::set_beside(const std::string& name, std::shared_ptr<Model> model) {
+  HONE_ASSERT(!name.empty() && model);
+  std::erase_if(beside_, [&](const auto& entry) { return entry.first == name; });
+  beside_.emplace_back(name, std::move(model));
+}
+
+void Model::each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit) {
+  Module::each_with_adapters(visit);
+  for (const auto& [own, model] : beside_)
+    model->each_with_adapters([&, &its = own](const std::string& name, Weight& w) { visit(its + "." + name, w); });
+}
+
+void Model::set_device(at::Device device) {
+  Module::set_device(device);
+  for (const auto& [name, model] : beside_) model->set_device(device);
+}
+
 void Model::check_length(std::int64_t length, const std::string& option) const {
   if (!positions_are_learned() || length <= max_positions()) return;
   throw Error(ErrorKind::config,

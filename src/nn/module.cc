@@ -177,8 +177,7 @@ void Module::each_weight(const std::function<void(const std::string&, const Weig
   walk(visit, prefix);
 }
 
-void Module::each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit,
-                                const std::string& prefix) {
+void Module::each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit) {
   constexpr std::string_view kLast = "weight";
   const auto both = [&](const std::string& name, Weight& weight) {
     visit(name, weight);
@@ -186,14 +185,7 @@ void Module::each_with_adapters(const std::function<void(const std::string&, Wei
     const bool plain = name == kLast || name.ends_with(std::string(".") + std::string(kLast));
     weight.adapter()->each_weight(visit, plain ? name.substr(0, name.size() - kLast.size()) : name + ".");
   };
-  walk(both, prefix);
-  for (const auto& [name, module] : beside_) module->each_with_adapters(visit, prefix + name + ".");
-}
-
-void Module::set_beside(const std::string& name, std::shared_ptr<Module> module) {
-  HONE_ASSERT(!name.empty() && module);
-  std::erase_if(beside_, [&](const auto& entry) { return entry.first == name; });
-  beside_.emplace_back(name, std::move(module));
+  walk(both, "");
 }
 
 bool Module::has_adapters() const {
@@ -203,7 +195,6 @@ bool Module::has_adapters() const {
 
 void Module::set_device(at::Device device) {
   each_weight([&](const std::string&, Weight& weight) { weight.set_device(device); });
-  for (const auto& [name, module] : beside_) module->set_device(device);
 }
 
 at::Device Module::device() const {

@@ -4,46 +4,25 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "nn/batch_docs.h"
+#include "nn/context.h"
+#include "ops/attention_mutual.h"
 #include "ops/take_rows.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
 
 namespace hone::nn {
-namespace {
-
-std::vector<Doc> whole_rows(std::int64_t rows, std::int64_t length) {
-  std::vector<Doc> docs;
-  for (std::int32_t row = 0; row < rows; ++row)
-    docs.push_back({.row = row, .begin = 0, .end = static_cast<std::int32_t>(length)});
-  return docs;
-}
-
-std::vector<Doc> docs_of_segments(const Tensor& segments_BT) {
-  const Tensor held = host::read(segments_BT.to(at::kLong));
-  const std::int64_t* segment = host::values<std::int64_t>(held).data();
-  std::vector<Doc> docs;
-  const std::int32_t rows = static_cast<std::int32_t>(held.size(0)), length = static_cast<std::int32_t>(held.size(1));
-  for (std::int32_t row = 0; row < rows; ++row, segment += length)
-    for (std::int32_t begin = 0, end; begin < length; begin = end) {
-      for (end = begin + 1; end < length && segment[end] == segment[begin];) ++end;
-      if (segment[begin] != 0) docs.push_back({.row = row, .begin = begin, .end = end});
-    }
-  return docs;
-}
-
-}  // namespace
 
 Plan::Plan(const Batch& batch, Past* cache, bool share_prefixes)
-    : cache_(cache), rows_(batch.rows()), length_(batch.length()) {
-  std::vector<Doc> docs = batch.docs;
+    : cache_(cache), context_(batch.context), rows_(batch.rows()), length_(batch.length()) {
+  if (context_) {
+    place_together();
+    return;
+  }
+  std::vector<Doc> docs = docs_of(batch);
   if (!share_prefixes)
     for (Doc& doc : docs) doc.shared = 0;
-  if (!docs.empty())
-    place(without_sources(docs, batch.ids_BT.device()), batch.ids_BT.device());
-  else if (batch.segments_BT.defined())
-    place(docs_of_segments(batch.segments_BT), batch.ids_BT.device());
-  else
-    place(whole_rows(rows_, length_), batch.ids_BT.device());
+  place(without_sources(docs, batch.ids_BT.device()), batch.ids_BT.device());
 }
 
 Plan::Plan(const Batch& batch, ops::Documents documents)
@@ -121,6 +100,20 @@ void Plan::place(const std::vector<Doc>& docs, at::Device device) {
   kept_M_ = devices::sent(kept, device);
 }
 
+// Documents of all ranks' tokens; of this one's are the flat axis and the batch.
+void Plan::place_together() {
+  HONE_ASSERT(!cache_ && rows_ == 1 && length_ == context_->tokens());
+  std::int64_t real = 0;
+  std::vector<ops::Span> spans;
+  for (const Doc& doc : context_->docs()) {
+    spans.push_back({real, real + doc.end - doc.begin});
+    docs_.push_back({spans.back(), doc.row, 0});
+    real = spans.back().end;
+  }
+  documents_ = std::move(spans);
+  tokens_ = context_->tokens();
+}
+
 void Plan::share(const std::vector<Doc>& docs) {
   tokens_ = 0;
   std::int64_t first = 0;  // where the first token of a group's first document is on the flat axis
@@ -139,18 +132,32 @@ bool Plan::is_one_token_each() const {
   return cache_ && tokens_ == rows_ && static_cast<std::int64_t>(docs_.size()) == rows_;
 }
 
-Tensor Plan::to_documents(const Tensor& x_N) const { return of_flat_.empty() ? x_N : ops::take_rows(x_N, of_flat_); }
+Tensor Plan::to_documents(const Tensor& x_N) const {
+  HONE_ASSERT(!context_);
+  return of_flat_.empty() ? x_N : ops::take_rows(x_N, of_flat_);
+}
 
 Tensor Plan::from_documents(const Tensor& x_M) const {
+  HONE_ASSERT(!context_);
   return of_flat_.empty() ? x_M : ops::take_rows(x_M, of_documents_);
+}
+
+std::int64_t Plan::row_length() const { return context_ ? context_->row_length() : length_; }
+
+Tensor Plan::attention(const Tensor& q_MHK, const Tensor& k_MGK, const Tensor& v_MGK,
+                       const ops::AttentionOptions& options) const {
+  if (mutual_.counted_spans().empty()) return ops::attention(q_MHK, k_MGK, v_MGK, documents_, options);
+  return ops::attention_mutual(q_MHK, k_MGK, v_MGK, documents_, mutual_, options);
 }
 
 Tensor Plan::to_flat(const Tensor& x_BTD) const {
   const Tensor flat = x_BTD.flatten(0, 1);
+  if (context_) return flat.unsqueeze(0);
   return from_documents(kept_M_.defined() ? flat.index_select(0, kept_M_) : flat).unsqueeze(0);
 }
 
 Tensor Plan::from_flat(const Tensor& x_1ND) const {
+  if (context_) return x_1ND;
   const Tensor documents = to_documents(x_1ND.squeeze(0));
   if (!kept_M_.defined()) return documents.unflatten(0, {rows_, length_});
   return at::zeros({rows_ * length_, documents.size(1)}, documents.options())
@@ -191,6 +198,11 @@ Tensor Plan::each_token(const std::function<std::int64_t(const PlannedDoc&)>& fi
   return numbers;
 }
 
+Tensor Plan::each_flat_token(const std::function<std::int64_t(const PlannedDoc&)>& first) const {
+  const Tensor all_M = each_token(first);
+  return context_ ? all_M.narrow(0, context_->begin(), context_->tokens()) : from_documents(all_M);
+}
+
 const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
   ops::RopeTable& table = tables_[&rope];
   if (table.cos.defined()) return table;
@@ -209,17 +221,17 @@ const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
     for (const PlannedDoc& doc : docs_) last = std::max(last, end(doc));
     table = cache_ ? cache_->rope_table(rope, last, like) : rope.kept_table(last, like);
     rows = is_one_token_each() ? cache_->positions_R(like.device())
-                               : from_documents(each_token([](const PlannedDoc& doc) { return doc.position; }));
+                               : each_flat_token([](const PlannedDoc& doc) { return doc.position; });
   } else {
     lasting_ = false;
     if (cache_) cache_->note_other_angles();
     const auto stretches = stretches_of(docs_, rope);
     std::vector<Tensor> angles{at::empty({0, rope.head_size() / 2}, at::kFloat)};
     for (const auto& [length_class, s] : stretches) angles.push_back(rope.angles(s.low, s.high, length_class));
-    rows = from_documents(each_token([&](const PlannedDoc& doc) {
+    rows = each_flat_token([&](const PlannedDoc& doc) {
       const Stretch& stretch = stretches.at(rope.length_class(end(doc)));
       return stretch.first + doc.position - stretch.low;
-    }));
+    });
     Tensor angle = at::cat(angles);
     if (tokens_ < angle.size(0)) {  // one step of rows that are far apart: only the positions that occur
       angle = angle.index_select(0, rows);

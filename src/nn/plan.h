@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,8 @@ struct Sources {
 //
 // Sources are not among these documents: for all but who reads them they are as padding.
 //
+// Several ranks may compute a batch together (nn/context.h).
+//
 // Or padding is computed, too: then rows of one size make work of one size, whatever documents are in them, and what
 // depends on these lies on the device.
 class Plan {
@@ -56,6 +59,14 @@ class Plan {
     return docs_;
   }
   const ops::Documents& documents() const { return documents_; }  // their spans
+  // Of tokens on the axis of documents, within these; those that see each other (see_each_other) do.
+  Tensor attention(const Tensor& q_MHK, const Tensor& k_MGK, const Tensor& v_MGK,
+                   const ops::AttentionOptions& options) const;
+  // Stretches of a document, on that axis, whose tokens see those behind them, too, as a picture's: in order, apart.
+  void see_each_other(std::vector<ops::Span> mutual) {
+    mutual_ = std::move(mutual);
+    lasting_ = false;
+  }
   const Sources& sources() const { return sources_; }             // none: of a step of generation, or of other models
   std::int64_t tokens() const { return tokens_; }  // on the flat axis
   // Of a cache's rows: a step of generation. Where tokens stand then lies on the device (Past::positions_R).
@@ -76,8 +87,13 @@ class Plan {
   Tensor from_documents(const Tensor& x_M) const;
   // Of the flat axis, where they lie on the device; undefined: not of a plan without padding.
   const Tensor& positions_N() const { return positions_N_; }
-  // On the axis of documents, int64 on the host: first(its document) + its place in it.
-  Tensor each_token(const std::function<std::int64_t(const PlannedDoc&)>& first) const;
+  // Of each token of the flat axis, int64 on the host: first(its document) + its place in it.
+  Tensor each_flat_token(const std::function<std::int64_t(const PlannedDoc&)>& first) const;
+
+  // Where several ranks compute the batch: the flat axis has this rank's tokens, that of documents all of them, of some
+  // heads, and between the two goes the context. Null: the batch is whole.
+  const Context* context() const { return context_.get(); }
+  std::int64_t row_length() const;  // of the whole batch
 
   // What the embeddings and layers leave for layers behind them, by name: keys and values that several use, what is
   // added to each. Part of the graph; there until the last layer has run.
@@ -93,12 +109,15 @@ class Plan {
 
  private:
   void place(const std::vector<Doc>& docs, at::Device device);
+  void place_together();
+  Tensor each_token(const std::function<std::int64_t(const PlannedDoc&)>& first) const;  // of the axis of documents
   std::vector<Doc> without_sources(const std::vector<Doc>& docs, at::Device device);
   void share(const std::vector<Doc>& docs);
   Past* cache_ = nullptr;
+  std::shared_ptr<const Context> context_;
   std::int64_t rows_ = 0, length_ = 0, tokens_ = 0;
   std::vector<PlannedDoc> docs_;
-  ops::Documents documents_;
+  ops::Documents documents_, mutual_;
   Sources sources_;
   bool lasting_ = true;
   mutable bool docs_were_asked_ = false;

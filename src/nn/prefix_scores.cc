@@ -22,8 +22,8 @@ struct EachToken {
 }  // namespace
 
 const Model* model_beside(const Model& model, const std::string& name) {
-  for (const auto& [own, module] : model.beside())
-    if (own == name) return dynamic_cast<const Model*>(module.get());
+  for (const auto& [own, found] : model.beside())
+    if (own == name) return found.get();
   return nullptr;
 }
 

@@ -9,7 +9,7 @@
 
 namespace hone::nn {
 
-// The model of that name that is trained beside another one (Module::beside); null: there is none.
+// The model of that name that is trained beside another one (Model::beside); null: there is none.
 const Model* model_beside(const Model& model, const std::string& name);
 
 // Of each token of a batch the score that its document would have if it ended there, [N]; a graph. The pass is the one

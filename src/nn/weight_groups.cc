@@ -11,7 +11,7 @@ std::map<const Weight*, std::size_t> units_of(const Model& model) {
   std::map<const Weight*, std::size_t> units;
   const auto of_root = [&](const std::string&, const Weight& weight) { units[&weight] = 0; };
   model.each_weight(of_root);
-  for (const auto& [name, module] : model.beside()) std::as_const(*module).each_weight(of_root);
+  for (const auto& [name, other] : model.beside()) std::as_const(*other).each_weight(of_root);
   const std::vector<const Block*> blocks = model.blocks();
   for (std::size_t i = 0; i < blocks.size(); ++i)
     blocks[i]->each_weight([&](const std::string&, const Weight& weight) { units[&weight] = i + 1; });

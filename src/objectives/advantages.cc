@@ -44,6 +44,8 @@ void without_none(Values& values) {
 
 double Moments::std() const { return count < 2 ? kNone : std::sqrt(squares / (count - 1)); }
 
+bool differ(const Moments& group) { return group.count > 1 && group.std() >= 1e-8; }
+
 // Chan et al., 1983.
 void Moments::add(const Moments& other) {
   if (other.count == 0) return;

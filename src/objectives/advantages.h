@@ -24,6 +24,8 @@ struct Moments {
   double std() const;  // unbiased; NaN of fewer than two
   void add(const Moments& other);
 };
+// Whether such a group's answers are worth different things, so that there is something to learn from them.
+bool differ(const Moments& group);
 std::vector<Moments> moments_by_group(const std::vector<double>& values,
                                       std::int64_t each);  // of each prompt's answers
 // Of all ranks' values, by name; the same on each of them.

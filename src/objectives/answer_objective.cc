@@ -13,6 +13,7 @@
 #include "hone/layers.h"
 #include "hone/registry.h"
 #include "hone/world.h"
+#include "objectives/completions.h"
 #include "objectives/conversations.h"
 #include "objectives/means.h"
 #include "ops/log_probs.h"
@@ -85,6 +86,8 @@ void JudgingOptions::check(Problems& problems) const {
                    "reward_weights", "expected at least one that is not 0");
   problems.require(std::none_of(stop.begin(), stop.end(), [](const std::string& text) { return text.empty(); }), "stop",
                    "got an empty text, which nothing ends with");
+  problems.require(log_completions || num_completions_to_print == 0, "num_completions_to_print",
+                   "only with log_completions: true");
 }
 
 void require_rewards(const JudgingOptions& options, Problems& problems) {
@@ -113,6 +116,7 @@ Needs AnswerObjective::needs() const {
   Needs needs{.records = RecordKind::asked};
   needs.answers = settings_.each, needs.answer_tokens = drawing_.max_completion_length;
   needs.answers_at_once = drawing_.generation_batch_size;
+  needs.keeps_turns = has_environment() && drawing_.environment.keep_turns;
   needs.evaluation_answers = settings_.each_eval;
   if (settings_.reference) needs.models[kPolicyReference] = *settings_.reference;
   needs.following = settings_.following;
@@ -156,8 +160,9 @@ std::vector<GivenAnswer> AnswerObjective::answers_to(const std::vector<Asked>& a
   return given;
 }
 
-AnswerObjective::Judged AnswerObjective::judged(const Group& group, const StepContext& context) const {
-  return judged(group, settings_.each, seeds_of_step(group, context), context);
+AnswerObjective::Judged AnswerObjective::judged(const Group& group, const StepContext& context,
+                                                std::int64_t draw) const {
+  return judged(group, settings_.each, seeds_of_step(group, context, draw), context);
 }
 
 AnswerObjective::Judged AnswerObjective::judged_for_evaluation(const Batch& batch, const StepContext& context) const {
@@ -236,8 +241,17 @@ std::map<std::string, std::vector<double>> AnswerObjective::columns_of(const Jud
   return columns;
 }
 
+void AnswerObjective::tell(const Judged& judged, const StepContext& context) {
+  tell_moments(judged, context.world);
+  if (!drawing_.log_completions) return;
+  ToldNumbers numbers{.rewards = {}, .others = judged.told};
+  if (!rewards_.empty()) numbers.others[kReward] = judged.sums;
+  for (std::size_t k = 0; k < rewards_.size(); ++k) numbers.rewards[reward_names_[k]] = judged.rewards[k];
+  tell_completions(judged.rollout, numbers, drawing_.num_completions_to_print, context);
+}
+
 // What the step's answers are like, as TRL tells it; the same for each of the step's updates.
-void AnswerObjective::tell(const Judged& judged, const World& world) {
+void AnswerObjective::tell_moments(const Judged& judged, const World& world) {
   ValuesByName values{{kLength, lengths_of(judged.rollout, false)}, {"complete", lengths_of(judged.rollout, true)}};
   values[kReward] = judged.sums, values["alike"] = {};
   for (std::size_t k = 0; k < rewards_.size(); ++k) values[reward_name(k)] = judged.rewards[k];

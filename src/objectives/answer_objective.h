@@ -24,6 +24,8 @@ struct JudgingOptions : SamplingOptions {
   std::vector<config::Choice<Reward>> rewards;
   std::vector<double> reward_weights;
   EnvironmentOptions environment;
+  bool log_completions = false;
+  std::int64_t num_completions_to_print = 0;
   static constexpr auto fields() {
     using C = JudgingOptions;
     return std::tuple_cat(SamplingOptions::fields(),
@@ -31,7 +33,15 @@ struct JudgingOptions : SamplingOptions {
                                            "What answers are worth, by one or several rewards, which are added up."),
                                      field("reward_weights", &C::reward_weights, "Of each of rewards; default: 1."),
                                      field("environment", &C::environment,
-                                           "Answers of several turns, and a program that they are spoken with.")});
+                                           "Answers of several turns, and a program that they are spoken with."),
+                                     field("log_completions", &C::log_completions,
+                                           "Write the answers of each step that is logged (trainer.log_every) down "
+                                           "in completions.jsonl in the run folder, with their prompts and what they "
+                                           "are worth.",
+                                           OnResume::record),
+                                     field("num_completions_to_print", &C::num_completions_to_print,
+                                           "With log_completions: so many of them in the log as well.",
+                                           config::at_least(0), OnResume::record)});
   }
   void check(Problems& problems) const;  // but whether there are rewards
 };
@@ -78,10 +88,11 @@ class AnswerObjective : public Objective {
     double batches = 0;                                 // micro-batches of the step, over all ranks
     std::vector<double> divergence;                     // of each answer from the reference, where advantages need it
     std::map<std::string, std::vector<double>> counts;  // of each answer, where there is an environment
+    std::map<std::string, std::vector<double>> told;    // of each answer, for completions.jsonl alone
     bool evaluation = false;
   };
-  // Of a step's prompts, or of a held-out batch's.
-  Judged judged(const Group& group, const StepContext& context) const;
+  // Of a step's prompts, or of a held-out batch's. draw: how often some were drawn in the step before.
+  Judged judged(const Group& group, const StepContext& context, std::int64_t draw = 0) const;
   Judged judged_for_evaluation(const Batch& batch, const StepContext& context) const;
   // Tests have them from elsewhere.
   virtual std::vector<GivenAnswer> answers_to(const std::vector<Asked>& asked, std::int64_t each,
@@ -91,7 +102,8 @@ class AnswerObjective : public Objective {
   std::map<std::string, std::vector<double>> columns_of(const Judged& judged) const;
   std::vector<std::string> measures_of_answers() const;
   void add_answer_means(const Batch& batch, LossTerms& result) const;
-  void tell(const Judged& judged, const World& world);  // for measure_step(), which has no batch
+  // For measure_step(), which has no batch, and completions.jsonl.
+  void tell(const Judged& judged, const StepContext& context);
 
   // Of the tokens that are learnt, [N]; statistics_N4, entropy_N (with a graph): null, they are not wanted.
   Tensor log_probs(const CausalLm& model, const Output& output, const Batch& batch, const Pass& pass,
@@ -108,6 +120,7 @@ class AnswerObjective : public Objective {
  private:
   Judged judged(const Group& group, std::int64_t each, const SeedOfAnswer& seed, const StepContext& context) const;
   bool has_environment() const { return !drawing_.environment.command.empty(); }
+  void tell_moments(const Judged& judged, const World& world);
   bool counts_outcomes() const;  // whether a reward goes by what the environment says
   void judge(Judged& judged, const StepContext& context) const;
   void add_turns(const Batch& batch, LossTerms& result) const;

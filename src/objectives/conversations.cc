@@ -46,8 +46,14 @@ struct Talked {
 
 class Conversing {
  public:
-  Conversing(const SamplingOptions& options, Environment& environment, const StepContext& context)
-      : options_(options), environment_(environment), context_(context) {
+  // Of so many answers; what the model keeps of them goes with this.
+  Conversing(const SamplingOptions& options, std::int64_t answers, Environment& environment,
+             const StepContext& context)
+      : options_(options),
+        environment_(environment),
+        context_(context),
+        generator_(generator_of({{context.model}}, context)) {
+    if (environment.keeps_turns()) generator_->keep_texts(options.generation_batch_size.value_or(answers));
     if (auto found = text::ChatTemplate::of(*context.tokenizer)) {
       finds_calls_ = text::writes_tool_calls(*found);
       continuation_.emplace(std::move(found), context.tokenizer);
@@ -69,6 +75,7 @@ class Conversing {
   const SamplingOptions& options_;
   Environment& environment_;
   const StepContext& context_;
+  std::unique_ptr<Generator> generator_;
   std::optional<text::ChatContinuation> continuation_;  // nothing: there is no chat template
   bool finds_calls_ = false;
 };
@@ -78,7 +85,7 @@ void Conversing::draw_turns(const std::vector<Talked*>& lines) {
   for (const Talked* one : lines)
     draws.push_back({one->read(), one->seed_of_turn(),
                      options_.max_completion_length - static_cast<std::int64_t>(one->answer.ids.size())});
-  std::vector<Generated> turns = draw({{context_.model}}, draws, options_, context_);
+  std::vector<Generated> turns = draw(*generator_, draws, options_, context_);
   for (std::size_t i = 0; i < lines.size(); ++i) take(*lines[i], std::move(turns[i]));
 }
 
@@ -153,6 +160,7 @@ void Conversing::hear(Talked& one, const Reply& reply) const {
   answer.failures += reply.failures;
   one.is_over = reply.done || is_last(one);
   if (!one.is_over) return append(one, reply);
+  generator_->forget_text(one.read());
   answer.outcome = reply.reward;
   if (one.has_no_room) answer.reason = FinishReason::length;
   answer.messages = one.messages.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -186,7 +194,7 @@ std::vector<GivenAnswer> converse(const std::vector<Asked>& asked, std::int64_t 
       all.push_back({asked[p], prompt, seed(p, which), environment.next_number()});
   }
   for (Talked& one : all) one.answer.turns = 0;
-  Conversing(options, environment, context).go_on(all);
+  Conversing(options, std::ssize(all), environment, context).go_on(all);
   std::vector<GivenAnswer> answers;
   for (Talked& one : all) answers.push_back(std::move(one.answer));
   return answers;

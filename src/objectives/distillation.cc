@@ -116,6 +116,7 @@ class Distillation final : public Objective {
     return answered({batch}, seeds_of_evaluation(batch, context), context).front();
   }
 
+  bool takes_context() const override { return config_.lmbda == 0; }
   Sums sums(const Batch& batch) const override { return {{kPer, host::number(batch.weight_BT.sum(at::kDouble))}}; }
 
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {

@@ -76,6 +76,7 @@ void EnvironmentOptions::validate(Problems& problems) const {
   problems.require(command.find('\0') == std::string::npos, "command", "holds a byte 0");
   problems.require(!command.empty() || max_turns == none.max_turns, "max_turns", "only with a command");
   problems.require(!command.empty() || timeout == none.timeout, "timeout", "only with a command");
+  problems.require(!command.empty() || keep_turns, "keep_turns", "only with a command");
 }
 
 Error Environment::error(const std::string& fact) const {

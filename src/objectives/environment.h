@@ -19,6 +19,7 @@ struct EnvironmentOptions {
   std::string command;
   std::int64_t max_turns = 8;
   double timeout = 300;
+  bool keep_turns = true;
   static constexpr auto fields() {
     using C = EnvironmentOptions;
     return std::tuple{
@@ -33,7 +34,11 @@ struct EnvironmentOptions {
               {.low = 1, .high = 10'000}),
         field("timeout", &C::timeout,
               "Seconds without a line of it, while it has turns to answer; then it is ended, and so is the run.",
-              {.low = 0.01, .high = 86400}, OnResume::record)};
+              {.low = 0.01, .high = 86400}, OnResume::record),
+        field("keep_turns", &C::keep_turns,
+              "Keep keys and values of what was said until the next turn, of as many answers as are made at the same "
+              "time; false: each turn reads its conversation anew, which takes less memory and more time.",
+              OnResume::record)};
   }
   void validate(Problems& problems) const;
 };
@@ -58,6 +63,7 @@ class Environment {
   void finish();  // throws Error(data): another exit code than 0
   Error error(const std::string& fact) const;
   std::int64_t max_turns() const { return options_.max_turns; }
+  bool keeps_turns() const { return options_.keep_turns; }
   std::int64_t next_number() { return next_number_++; }  // of a conversation
 
  private:

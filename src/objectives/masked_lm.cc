@@ -50,6 +50,7 @@ class MaskedLmLoss final : public Objective {
     return masked(batch, masking_, context, "evaluation");
   }
 
+  bool takes_context() const override { return true; }
   Sums sums(const Batch& batch) const override { return {{kPer, host::number(batch.weight_BT.sum(at::kDouble))}}; }
 
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {

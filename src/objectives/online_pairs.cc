@@ -89,8 +89,14 @@ Group OnlinePairs::learnable(const Judged& judged) const {
   return learnt_from(judged.rollout, columns_of(judged), std::vector<bool>(judged.rollout.answers.size()));
 }
 
-Group OnlinePairs::made_of(Judged judged, const StepContext& context) const {
-  judged.counts.merge(preferences(judged, context));
+Group OnlinePairs::made_of(Judged& judged, const StepContext& context) const {
+  auto columns = preferences(judged, context);
+  std::vector<double>& told = judged.told["preference"];
+  for (std::size_t i = 0; i < columns[kPreference].size(); ++i) {
+    const double first = columns[kIsKnown][i] > 0 ? columns[kPreference][i] : std::nan("");
+    told.push_back(i % 2 == 0 ? first : 1 - first);
+  }
+  judged.counts.merge(columns);
   Group group = learnable(judged);
   const auto numbers = step_numbers(context);
   for (Batch& batch : group) {
@@ -105,15 +111,16 @@ Groups OnlinePairs::prepare(Group group, StepContext& context) {
   context.world.at(fmt::format("step {}, answering", context.step + 1));
   const c10::NoGradGuard no_grad;
   Judged made = judged(group, context);
-  tell(made, context.world);
   Groups groups;
-  groups.push_back(made_of(std::move(made), context));
+  groups.push_back(made_of(made, context));
+  tell(made, context);
   return groups;
 }
 
 Batch OnlinePairs::prepare_evaluation(Batch batch, StepContext& context) {
   const c10::NoGradGuard no_grad;
-  return made_of(judged_for_evaluation(batch, context), context).front();
+  Judged made = judged_for_evaluation(batch, context);
+  return made_of(made, context).front();
 }
 
 Sums OnlinePairs::sums(const Batch& batch) const {

@@ -89,7 +89,7 @@ class OnlinePairs : public AnswerObjective {
  private:
   // Of each answer; columns of them all.
   std::map<std::string, std::vector<double>> preferences(const Judged& judged, const StepContext& context) const;
-  Group made_of(Judged judged, const StepContext& context) const;
+  Group made_of(Judged& judged, const StepContext& context) const;
 };
 
 }  // namespace hone::objectives

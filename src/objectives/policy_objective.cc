@@ -55,6 +55,7 @@ PolicyObjective::PolicyObjective(std::string name, PolicyOptions options, double
 Needs PolicyObjective::needs() const {
   Needs needs = AnswerObjective::needs();
   needs.updates = options_.num_minibatches, needs.iterations = options_.num_iterations;
+  needs.asks_for_more = options_.resample > 0;
   return needs;
 }
 
@@ -98,7 +99,7 @@ Group PolicyObjective::learnable(Judged& judged, const StepContext& context) con
   tokens = world.total(std::move(tokens));
   judged.batches = tokens.at("batches");
   const double mean = std::max(1.0, tokens.at("tokens")) / judged.batches;
-  const std::vector<double> all = advantages(judged, world);
+  const std::vector<double> all = judged.told["advantage"] = advantages(judged, world);
   std::size_t begin = 0;
   for (Batch& batch : group) {
     batch.extra[kAdvantage] = part_of(all, begin, batch);
@@ -127,8 +128,11 @@ Groups PolicyObjective::prepare(Group group, StepContext& context) {
   context.world.at(fmt::format("step {}, answering", context.step + 1));
   const c10::NoGradGuard no_grad;
   Judged made = judged(group, context);
+  Metrics resampled;
+  if (options_.resample > 0) made = with_something_to_learn(std::move(made), context, resampled);
   const Group learnt = learnable(made, context);
-  tell(made, context.world);
+  tell(made, context);
+  for (const auto& [name, value] : resampled) told_[name] = {value, 1};
   return dealt_out(learnt, made.batches, options_.num_minibatches, options_.num_iterations, context.world);
 }
 

@@ -29,6 +29,7 @@ struct PolicyOptions : JudgingOptions {
   std::int64_t reference_sync_steps = 0;
   double reference_mixup_alpha = kMixupAlpha;
   bool mask_truncated_completions = false;
+  std::int64_t resample = 0;
   static constexpr auto fields() {
     using C = PolicyOptions;
     return std::tuple_cat(
@@ -57,7 +58,11 @@ struct PolicyOptions : JudgingOptions {
             reference_mixup_alpha_field<C>(),
             field("mask_truncated_completions", &C::mask_truncated_completions,
                   "Answers that were cut off at max_completion_length are not learnt, though they count in the "
-                  "comparison.")});
+                  "comparison."),
+            field("resample", &C::resample,
+                  "How often in a step further prompts are asked at most, in place of those whose answers are all "
+                  "worth the same; 0 = never.",
+                  {.low = 0, .high = 1000})});
   }
   void check(double beta, Problems& problems) const;
 };
@@ -97,6 +102,12 @@ class PolicyObjective : public AnswerObjective {
 
  private:
   Group learnable(Judged& judged, const StepContext& context) const;
+  // As many prompts as were asked first, of which as many as there are have answers that differ; told: of that.
+  Judged with_something_to_learn(Judged first, const StepContext& context, Metrics& told) const;
+  struct AskedPlace {
+    std::size_t draw, prompt;
+  };
+  static Judged put_together(const std::vector<Judged>& draws, const std::vector<AskedPlace>& places);
   void choose_tokens(Group& group, const std::vector<Tensor>& entropies, const World& world) const;
 };
 

@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/spans.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr const char *kValueModel = "value_model", *kValues = "values", *kAdvantages = "advantages",
                      *kReturns = "returns", *kOldValues = "old_values", *kHasValue = "has_value", *kKl = "objective/kl",
                      *kEntropy = "objective/entropy", *kNonScore = "objective/non_score_reward",
+                     *kRatio = "val/ratio", *kRatios = "val/ratio of micro-batches", *kRatioSquares = "its square",
                      *kScores = "objective/scores", *kRlhf = "objective/rlhf_reward";
 
 AnswerSettings settings_of(const Ppo::Config& config) {
@@ -185,7 +187,9 @@ Groups Ppo::prepare(Group group, StepContext& context) {
   const c10::NoGradGuard no_grad;
   Judged made = judged(group, context);
   const Group learnt = learnable(made, context);
-  tell(made, context.world);
+  ratios_ = {};
+  made.told["kl"] = made.counts.at(kKl);
+  tell(made, context);
   Sums told{{"batches", static_cast<double>(learnt.size())}, {"ended", 0}};
   for (const Answer& answer : made.rollout.answers) told["ended"] += answer.complete ? 1 : 0;
   told = context.world.total(std::move(told));
@@ -218,7 +222,21 @@ void Ppo::add_policy_loss(const Tensor& log_probs_N, const Batch& batch, LossTer
   };
   add("policy/clipfrac_avg", clipped_N.gt(plain_N).to(at::kDouble));
   add("policy/approxkl_avg", apart_N.square() / 2);
-  add("val/ratio", ratio_N);
+  add(kRatio, ratio_N);
+  // Of the micro-batch, seen from 1.
+  const Tensor count = mask_N.sum(), there = count.gt(0).to(at::kDouble);
+  const Tensor mean = ((ratio_N.detach() - 1) * mask_N).sum() / count.clamp_min(1);
+  result.means.push_back({kRatios, mean, there});
+  result.means.push_back({kRatioSquares, mean.square(), there});
+}
+
+void Ppo::measure_step(const Sums& amounts, std::map<std::string, Metric>& metrics) const {
+  AnswerObjective::measure_step(amounts, metrics);
+  const auto means = metrics.extract(kRatios), squares = metrics.extract(kRatioSquares);
+  if (means.empty() || squares.empty() || means.mapped().weight == 0) return;
+  const double count = means.mapped().weight, mean = means.mapped().sum / count;
+  ratios_.add({count, mean, std::max(0.0, squares.mapped().sum - count * mean * mean)});
+  if (ratios_.count > 1) metrics["val/ratio_var"] = {ratios_.squares / (ratios_.count - 1), 1, LogMode::last};
 }
 
 // Its pass has the other one's settings, and lives as long.

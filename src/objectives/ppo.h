@@ -84,6 +84,7 @@ class Ppo : public AnswerObjective {
   Batch prepare_evaluation(Batch batch, StepContext& context) override;
   Sums sums(const Batch& batch) const override;
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override;
+  void measure_step(const Sums& amounts, std::map<std::string, Metric>& metrics) const override;
 
  private:
   Group learnable(Judged& judged, const StepContext& context) const;
@@ -92,6 +93,7 @@ class Ppo : public AnswerObjective {
   void add_value_loss(const Model& model, const Batch& batch, Pass& pass, LossTerms& result) const;
   void tell_distance(const Batch& batch, LossTerms& result) const;
   const Config config_;
+  mutable Moments ratios_;  // of a step's micro-batches so far, in all its updates, by which measure_step() goes
 };
 
 }  // namespace hone::objectives

@@ -59,13 +59,14 @@ std::vector<Asked> asked_by(const Batch& batch, const Tokenizer& tokenizer) {
   return all;
 }
 
-SeedOfAnswer seeds_of_step(const Group& group, const StepContext& context) {
+SeedOfAnswer seeds_of_step(const Group& group, const StepContext& context, std::int64_t draw) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places;  // of each prompt: its micro-batch, its number there
   for (std::size_t i = 0; i < group.size(); ++i)
     for (std::size_t d = 0; d < group[i].docs.size(); ++d)
       places.emplace_back(
           i * static_cast<std::size_t>(context.world.size()) + static_cast<std::size_t>(context.world.rank()), d);
-  const Random random(context.seed, fmt::format("rollout/{}", context.step));
+  const std::string again = draw == 0 ? "" : fmt::format("/{}", draw);
+  const Random random(context.seed, fmt::format("rollout/{}{}", context.step, again));
   return [places, random](std::size_t prompt, std::int64_t which) {
     const auto& [batch, doc] = places[prompt];
     return random.bits((batch << 40) + (doc << 16) + static_cast<std::uint64_t>(which));
@@ -93,19 +94,23 @@ std::vector<Generated> sample_by(const Speaker& speaker, const std::vector<Asked
   for (std::size_t p = 0; p < asked.size(); ++p)
     for (std::int64_t which = 0; which < each; ++which)
       draws.push_back({asked[p].ids, seed(p, which), options.max_completion_length});
-  return draw(speaker, draws, options, context);
+  return draw(*generator_of(speaker, context), draws, options, context);
 }
 
-std::vector<Generated> draw(const Speaker& speaker, const std::vector<Draw>& draws, const SamplingOptions& options,
+std::unique_ptr<Generator> generator_of(const Speaker& speaker, const StepContext& context) {
+  auto generator = std::make_unique<Generator>(speaker.model.model, context.tokenizer);
+  if (speaker.model.adapter != kDefaultAdapter) generator->use_adapter(speaker.model.adapter);
+  if (speaker.other) generator->mix_with(speaker.other->model, speaker.other->adapter, speaker.share);
+  generator->be_silent();  // the run has said what its lengths lead to
+  return generator;
+}
+
+std::vector<Generated> draw(Generator& generator, const std::vector<Draw>& draws, const SamplingOptions& options,
                             const StepContext& context) {
   std::vector<std::vector<std::int32_t>> texts;
   std::vector<std::uint64_t> seeds;
   std::vector<std::int64_t> most;
   for (const Draw& one : draws) texts.push_back(one.ids), seeds.push_back(one.seed), most.push_back(one.most);
-  Generator generator(speaker.model.model, context.tokenizer);
-  if (speaker.model.adapter != kDefaultAdapter) generator.use_adapter(speaker.model.adapter);
-  if (speaker.other) generator.mix_with(speaker.other->model, speaker.other->adapter, speaker.share);
-  generator.be_silent();  // the run has said what its lengths lead to
   return generator.generate(texts, config_of(options, context, std::ssize(texts)), {}, {}, seeds, most);
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -75,8 +76,9 @@ struct GivenAnswer : Generated {
 
 // Of each answer its seed.
 using SeedOfAnswer = std::function<std::uint64_t(std::size_t prompt, std::int64_t which)>;
-// Of a step's prompts, which are its micro-batches' documents; over ranks each has its own.
-SeedOfAnswer seeds_of_step(const Group& group, const StepContext& context);
+// Of a step's prompts, which are its micro-batches' documents; over ranks each has its own. draw: of prompts that are
+// drawn in it again.
+SeedOfAnswer seeds_of_step(const Group& group, const StepContext& context, std::int64_t draw = 0);
 // Of a held-out batch's, by records, so that the same data have the same draws whatever batch they are in.
 SeedOfAnswer seeds_of_evaluation(const Batch& batch, const StepContext& context);
 // Who says something: a model, or its geometric mixture with another one.
@@ -91,13 +93,14 @@ std::vector<Generated> sample(const std::vector<Asked>& asked, std::int64_t each
 std::vector<Generated> sample_by(const Speaker& speaker, const std::vector<Asked>& asked, std::int64_t each,
                                  const SeedOfAnswer& seed, const SamplingOptions& options, const StepContext& context);
 
-// What a model says behind each of these texts, which are read anew.
+// What a model says behind each of these texts.
 struct Draw {
   std::vector<std::int32_t> ids = {};
   std::uint64_t seed = 0;
   std::int64_t most = 0;  // tokens
 };
-std::vector<Generated> draw(const Speaker& speaker, const std::vector<Draw>& draws, const SamplingOptions& options,
+std::unique_ptr<Generator> generator_of(const Speaker& speaker, const StepContext& context);
+std::vector<Generated> draw(Generator& generator, const std::vector<Draw>& draws, const SamplingOptions& options,
                             const StepContext& context);
 
 // How the prompts of one micro-batch are answered, `each` times every one.

@@ -85,7 +85,7 @@ at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at:
   std::int64_t done = 0;
   const bool drops = options.dropout > 0;
   const std::int64_t tokens = q_NHK.size(0), heads = q_NHK.size(1);
-  const DropoutWords words(options.seed, drops ? heads * tokens : 0, drops ? tokens : 0);
+  const DropoutWords words(options.seed, drops ? heads * tokens : 0, drops ? tokens : 0, options.first_head * tokens);
   const auto pad_to = [&](std::int64_t end) {
     if (end > done) parts.push_back(at::zeros_like(q_NHK.slice(0, done, end)));
   };
@@ -171,6 +171,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     ctx->saved_data["soft_cap"] = options.soft_cap;
     ctx->saved_data["dropout"] = options.dropout;
     ctx->saved_data["seed"] = static_cast<std::int64_t>(options.seed);
+    ctx->saved_data["first_head"] = options.first_head;
     return made.y_NHK;
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
@@ -180,7 +181,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                     ctx->saved_data["window"].toInt()};
     const AttentionOptions options{ctx->saved_data["scale"].toDouble(), mask, ctx->saved_data["soft_cap"].toDouble(),
                                    ctx->saved_data["dropout"].toDouble(),
-                                   static_cast<std::uint64_t>(ctx->saved_data["seed"].toInt())};
+                                   static_cast<std::uint64_t>(ctx->saved_data["seed"].toInt()),
+                                   ctx->saved_data["first_head"].toInt()};
     const Documents documents = to_documents(ctx->saved_data["documents"]);
     const auto kept = ctx->get_saved_variables();
     add_flop(kept[0], documents.counted_spans(), options.mask, kBackwardProducts);

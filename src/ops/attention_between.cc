@@ -48,7 +48,8 @@ class SharesBetween {
       : rate_(options.dropout),
         queries_(q_NHK.size(0)),
         heads_(q_NHK.size(1)),
-        words_(options.seed, rate_ > 0 ? heads_ * queries_ : 0, rate_ > 0 ? keys : 0) {}
+        words_(options.seed, rate_ > 0 ? heads_ * queries_ : 0, rate_ > 0 ? keys : 0,
+               options.first_head * queries_) {}
 
   at::Tensor of(const SpanPair& pair, const at::Tensor& like_GRNL) const {
     if (rate_ == 0) return {};

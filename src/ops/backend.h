@@ -18,6 +18,7 @@
 
 #include "hone/op_options.h"
 #include "ops/documents.h"
+#include "ops/dropout_words.h"
 #include "ops/element_update.h"
 #include "ops/linear_weight.h"
 #include "ops/primitives.h"
@@ -62,7 +63,8 @@ struct Backend {
   } products{};
 
   // As ops/attention.h says. The last dimension of q, k, v and dy is dense. lse_HN is a number also of tokens that are
-  // in no document. `forward` and `backward` know of no sinks: with them is what comes of lse_HN.
+  // in no document. `forward` and `backward` know of no sinks: with them is what comes of lse_HN. `backward` goes by y
+  // and lse_HN as they are saved, which may be of more keys than the documents show.
   struct Attention {
     Attended (*forward)(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                         const Documents& documents, const AttentionOptions& options);
@@ -138,7 +140,7 @@ struct Backend {
                                      Activation activation, GatedWish wish);
     // y may be x. The values of a token lie side by side in both. back: the opposite rotation.
     void (*rotate_into)(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTable& table, bool back);
-    at::Tensor (*dropout)(const at::Tensor& x, double rate, std::uint64_t seed);  // ops/dropout.h
+    at::Tensor (*dropout)(const at::Tensor& x, double rate, const DropoutSeed& seed);  // ops/dropout.h
     // x, which is dense, times one number there, in fp32 at least; where that is 1, x is not touched. null: by ATen.
     void (*multiply)(const at::Tensor& x, const at::Tensor& factor) = nullptr;
     // As dequantize_into() of ops/quantized.h; null: by ATen.

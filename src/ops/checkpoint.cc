@@ -12,9 +12,21 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Run = std::function<variable_list(const variable_list&)>;
 
+thread_local bool computed_again = false;
+
 struct Holder : torch::CustomClassHolder {
   explicit Holder(std::shared_ptr<Run> made) : run(std::move(made)) {}
   std::shared_ptr<Run> run;
+};
+
+class ComputedAgain {
+ public:
+  ComputedAgain() { computed_again = true; }
+  ~ComputedAgain() { computed_again = before_; }
+  ComputedAgain(const ComputedAgain&) = delete;
+
+ private:
+  const bool before_ = computed_again;
 };
 
 class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> {
@@ -28,6 +40,7 @@ class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> 
     const at::NoGradGuard no_graph;
     variable_list detached;
     for (const at::Tensor& x : given) detached.push_back(x.detach());
+    const ComputedAgain now;
     return (*run)(detached);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -54,6 +67,8 @@ class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> 
 };
 
 }  // namespace
+
+bool is_computed_again() { return computed_again; }
 
 std::vector<at::Tensor> checkpoint(std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)> run,
                                    const std::vector<at::Tensor>& inputs) {

@@ -17,4 +17,8 @@ std::vector<at::Tensor> checkpoint(std::function<std::vector<at::Tensor>(const a
 std::vector<at::Tensor> checkpoint(
     std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)> run, const std::vector<at::Tensor>& inputs);
 
+// Whether this thread computes without a graph what a checkpoint will compute again with one. Both must be the same
+// bits: kernels for few rows, which add in another order, are not for it.
+bool is_computed_again();
+
 }  // namespace hone::ops

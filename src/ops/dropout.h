@@ -4,16 +4,16 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include "ops/dropout_words.h"
 
 namespace hone::ops {
 
 // x with each number made 0 at the rate, in [0, 1), and otherwise divided by 1 - rate; computed in fp32 at least. The
-// last dimension's places are columns, all others together rows.
-at::Tensor seeded_dropout(const at::Tensor& x, double rate, std::uint64_t seed);
+// last dimension's places are columns, all others together rows, as the seed counts them.
+at::Tensor seeded_dropout(const at::Tensor& x, double rate, const DropoutSeed& seed);
 
 namespace reference {
-at::Tensor seeded_dropout(const at::Tensor& x, double rate, std::uint64_t seed);
+at::Tensor seeded_dropout(const at::Tensor& x, double rate, const DropoutSeed& seed);
 }  // namespace reference
 
 }  // namespace hone::ops

@@ -3,14 +3,25 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace hone::ops {
 
+// What words are made of: the seed, and which rows of a larger matrix those at hand are; null: the first ones.
+struct DropoutSeed {
+  using Rows = std::shared_ptr<const std::vector<std::int64_t>>;
+  DropoutSeed(std::uint64_t seed, Rows rows = {}) : seed(seed), rows(std::move(rows)) {}  // NOLINT: a seed is one
+  std::uint64_t seed;
+  Rows rows;
+};
+
 // A random word for each row and each column of a matrix; row_word ^ column_word, mixed, decides. Philox words (Salmon
 // et al., SC'11), mixed by two rounds of multiplication and shift (Wellons' lowbias32 constants).
 struct DropoutWords {
-  DropoutWords(std::uint64_t seed, std::int64_t rows, std::int64_t columns);
+  // first_row: of a larger matrix. Not with rows that the seed names.
+  DropoutWords(const DropoutSeed& seed, std::int64_t rows, std::int64_t columns, std::int64_t first_row = 0);
   std::vector<std::uint32_t> rows, columns;
 };
 

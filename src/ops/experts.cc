@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "hone/error.h"
+#include "ops/checkpoint.h"
 #include "ops/kept_sum.h"
 #include "ops/matmul.h"
 #include "ops/skinny.h"
@@ -232,7 +233,7 @@ at::Tensor routed_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, const
       tensors.insert(tensors.end(), {e.gate.weight_OI, e.up.weight_OI, e.down.weight_OI});
     return RoutedMlpFunction::apply(at::TensorList(tensors), routing, experts, static_cast<std::int64_t>(activation));
   }
-  const bool known = !routing.slots.known_counts().empty();
+  const bool known = !routing.slots.known_counts().empty() && !is_computed_again();
   if (known && x_ND.size(0) <= kSkinnyRows) return forward_few(x_ND, weight_NK, routing, experts, activation);
   Inner unused;
   return forward_all(x_ND, weight_NK, routing, experts, activation, unused);

@@ -12,6 +12,7 @@
 #include "hone/error.h"
 #include "hone/gradient_sum.h"
 #include "ops/backend.h"
+#include "ops/checkpoint.h"
 #include "ops/column_sum.h"
 #include "ops/float8.h"
 #include "ops/kept_sum.h"
@@ -415,7 +416,8 @@ bool takes(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
 }
 // Few rows that need no gradient, as in decoding; where products are in fp8 this is a pass of training.
 bool is_skinny(const at::Tensor& x, const LinearWeight& w) {
-  return !at::GradMode::is_enabled() && x.numel() <= kSkinnyRows * x.size(-1) && w.float8 == Float8::off;
+  return !at::GradMode::is_enabled() && x.numel() <= kSkinnyRows * x.size(-1) && w.float8 == Float8::off &&
+         !is_computed_again();
 }
 bool is_skinny(const at::Tensor& x, const std::vector<LinearWeight>& weights) {
   return std::all_of(weights.begin(), weights.end(), [&](const LinearWeight& w) { return is_skinny(x, w); });

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 
+#include "ops/dropout_words.h"
+
 namespace hone::ops {
 
-// Even random numbers of [-1, 1), [rows, columns] in fp32, on this device.
-at::Tensor even_noise(std::int64_t rows, std::int64_t columns, std::uint64_t seed, at::Device device);
+// Even random numbers of [-1, 1), [rows, columns] in fp32, on this device; rows as the seed counts them.
+at::Tensor even_noise(std::int64_t rows, std::int64_t columns, const DropoutSeed& seed, at::Device device);
 
 }  // namespace hone::ops

@@ -25,7 +25,9 @@
 #include <vector>
 
 #include "base/signals.h"
+#include "base/strings.h"
 #include "hone/error.h"
+#include "serve/reply_json.h"
 
 namespace hone::serve {
 namespace {
@@ -41,6 +43,7 @@ using Buffer = std::unique_ptr<evbuffer, Freed<evbuffer, evbuffer_free>>;
 
 constexpr int kIdleSeconds = 60;  // of a connection that says nothing
 constexpr std::size_t kMostHeaders = 64 << 10;
+constexpr std::size_t kMostPage = 4 << 10;  // of libevent's own pages, which are some hundred bytes
 constexpr timeval kLookEvery{0, 500000};  // whether those who wait are still there
 
 const char* method_of(evhttp_request* request) {
@@ -139,6 +142,8 @@ struct HttpServer::Core : std::enable_shared_from_this<Core> {
   void post(std::function<void()> what);
   void do_all();
   void take(evhttp_request* request);
+  void refuse(evhttp_request* request, int status, const char* why);
+  void replace_page(evbuffer* out) const;
   void forget(Reply::State* state);
   void look_after_all();
   void end();
@@ -207,13 +212,42 @@ void HttpServer::Core::look_after_all() {
   for (evhttp_connection* connection : closed) evhttp_connection_free(connection);  // forget() is called for each
 }
 
+void HttpServer::Core::refuse(evhttp_request* request, int status, const char* why) {
+  add_headers(request, options, "application/json");
+  evhttp_add_header(evhttp_request_get_output_headers(request), "Connection", "close");
+  evhttp_send_reply(request, status, nullptr, buffer_of(dumped(error_of(Refused(status, why)))).get());
+}
+
+// What libevent refuses itself, before anybody sees it, it answers with a page of HTML, and its version 2.1 asks nobody
+// for another one. While the page waits to be written it becomes what all errors are here.
+void HttpServer::Core::replace_page(evbuffer* out) const {
+  std::string page(std::min(evbuffer_get_length(out), kMostPage), '\0');
+  evbuffer_copyout(out, page.data(), page.size());
+  if (!page.starts_with("HTTP/1.") || !page.ends_with("</HTML>\n")) return;
+  const std::string line = page.substr(0, page.find("\r\n"));  // HTTP/1.1 413 Request Entity Too Large
+  const std::vector<std::string> words = split(line, ' ');
+  const int status = words.size() > 1 ? static_cast<int>(parse_int(words[1]).value_or(400)) : 400;
+  const std::string why = status == 413 ? fmt::format("the body: expected at most {} bytes", options.most_body)
+                                        : fmt::format("the request: {}", line.substr(line.find(' ') + 1));
+  const std::string json = dumped(error_of(Refused(status, why)));
+  const std::string origin =
+      options.allow_origin.empty() ? "" : "Access-Control-Allow-Origin: " + options.allow_origin + "\r\n";
+  evbuffer_unfreeze(out, 1);  // at its front, where the socket alone takes from it
+  evbuffer_drain(out, page.size());
+  evbuffer_freeze(out, 1);
+  const std::string made = fmt::format(
+      "{}\r\n{}Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}", line, origin,
+      json.size(), json);
+  evbuffer_add(out, made.data(), made.size());
+}
+
 void HttpServer::Core::take(evhttp_request* request) {
   HttpRequest made{method_of(request), path_of(request), header_of(request, "Authorization"), body_of(request)};
   if (made.method == "OPTIONS") {
     add_headers(request, options, "");
     return evhttp_send_reply(request, 204, nullptr, nullptr);
   }
-  if (const char* why = refused(request)) return evhttp_send_error(request, *why == 'C' ? 415 : 400, why);
+  if (const char* why = refused(request)) return refuse(request, *why == 'C' ? 415 : 400, why);
   const auto state = std::make_shared<Reply::State>();
   state->core = shared_from_this(), state->request = request;
   open.insert(state);
@@ -252,6 +286,17 @@ void HttpServer::Core::listen() {
                                              EVHTTP_REQ_DELETE | EVHTTP_REQ_OPTIONS);
   evhttp_set_gencb(
       http.get(), [](evhttp_request* request, void* self) { static_cast<Core*>(self)->take(request); }, this);
+  evhttp_set_bevcb(
+      http.get(),
+      [](event_base* loop, void* self) {
+        bufferevent* connection = bufferevent_socket_new(loop, -1, 0);
+        const evbuffer_cb_func look_at = [](evbuffer* out, const evbuffer_cb_info* change, void* core) {
+          if (change->n_added > 0) static_cast<const Core*>(core)->replace_page(out);
+        };
+        if (connection) evbuffer_add_cb(bufferevent_get_output(connection), look_at, self);
+        return connection;
+      },
+      this);
   socket = evhttp_bind_socket_with_handle(http.get(), options.host.c_str(), static_cast<ev_uint16_t>(options.port));
   if (!socket)
     throw Error(ErrorKind::usage,

@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "generate/engine.h"
+#include "generate/rows.h"
 
 namespace hone::serve {
 namespace {
@@ -201,7 +202,7 @@ std::vector<std::int32_t> ids_of(const ordered_json& value) {
 void add_prompt(const ordered_json& one, const Served& served, Request& request) {
   if (one.is_string()) {
     request.texts.push_back(one.get<std::string>());
-    request.prompts.push_back(prompt_ids(*served.tokenizer, request.texts.back()));
+    request.prompts.push_back(generate::prompt_ids(*served.tokenizer, request.texts.back()));
   } else if (is_ids(one)) {
     request.prompts.push_back(ids_of(one));
     request.texts.push_back("");
@@ -291,13 +292,6 @@ ordered_json row_of(Fields& fields, const Served& served, Request& request) {
 
 }  // namespace
 
-std::vector<std::int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text) {
-  std::vector<std::int32_t> ids = tokenizer.encode(text).ids;
-  if (tokenizer.adds_eos && !ids.empty() && ids.back() == tokenizer.eos_id) ids.pop_back();
-  if (ids.empty() && tokenizer.bos_id) ids.push_back(*tokenizer.bos_id);
-  return ids;
-}
-
 Request read_completion(const ordered_json& body, const Served& served) {
   Fields fields(body);
   Request request;
@@ -352,7 +346,8 @@ Request read_chat(const ordered_json& body, const Served& served) {
   fields.only("continue_final_message", {false}, "an answer is a turn of its own here");
   fields.require_all_read();
   try {
-    request.prompts.push_back(served.tokenizer->encode(served.chat_text(row), /*special=*/false).ids);
+    const Tokenizer& tokenizer = served.chat_tokenizer ? *served.chat_tokenizer : *served.tokenizer;
+    request.prompts.push_back(tokenizer.encode(served.chat_text(row), /*special=*/false).ids);
     if (served.place_pictures) request.pictures = served.place_pictures(row, request.prompts.back());
   } catch (const Error& error) {
     throw Refused(400, error.what(), "messages");

@@ -37,6 +37,7 @@ struct Served {
   std::function<std::string(const nlohmann::ordered_json&)> chat_text = {};
   std::function<bool(const std::string&)> template_reads = {};  // whether the chat template has this name in it
   bool finds_tool_calls = false;                                // in what is answered to a chat with tools
+  std::shared_ptr<const Tokenizer> chat_tokenizer = {};  // of a chat's text, where pictures ask for another one
   // Of a chat's pictures and the tokens of its text, which are widened; empty: the model reads none. Throws Error.
   std::function<std::vector<DocPicture>(const nlohmann::ordered_json&, std::vector<std::int32_t>&)> place_pictures = {};
 };
@@ -56,8 +57,5 @@ struct Request {
 // is not there; null is a field that is not given.
 Request read_completion(const nlohmann::ordered_json& body, const Served& served);
 Request read_chat(const nlohmann::ordered_json& body, const Served& served);
-
-// The tokens of a text to be continued: as the tokenizer begins texts, without what it puts at their end.
-std::vector<std::int32_t> prompt_ids(const Tokenizer& tokenizer, const std::string& text);
 
 }  // namespace hone::serve

@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/strings.h"
+#include "train/context.h"
 #include "train/meta_run.h"
 #include "train/placement.h"
 #include "train/ranks.h"
@@ -83,7 +84,7 @@ std::string choose_batch_size(Recipe& recipe, const Inputs& loaded, const World&
       return plan_memory(one, loaded, {.ranks = ranks}).peak * static_cast<std::uint64_t>(sharing);
     };
     try {
-      const BatchChoice choice = choose_batch(*trainer.step_rows, most, ranks, limit, peak);
+      const BatchChoice choice = choose_batch(*trainer.step_rows, most, takers_of(recipe, ranks), limit, peak);
       told = nlohmann::json{{"rows", choice.batch_size}, {"reason", choice.reason}}.dump();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::config) throw;

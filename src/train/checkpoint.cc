@@ -120,8 +120,8 @@ void each_state_to_save(const CheckpointParts& parts,
   const bool adapted = parts.adapter && !averaged;  // its file has them as they are
   std::set<std::string> in_files, beside;  // the latter: of models beside it, always kept, as these are narrower
   if (!averaged) parts.model.each_weight([&](const std::string& name, const Weight&) { in_files.insert(name); });
-  for (const auto& [name, module] : parts.model.beside())
-    module->each_weight([&](const std::string& weight, Weight&) { beside.insert(weight); }, name + ".");
+  for (const auto& [name, model] : parts.model.beside())
+    model->each_weight([&](const std::string& weight, Weight&) { beside.insert(weight); }, name + ".");
   parts.updater->each_master([&](Slice& master) {
     const bool whole = adapted || (in_files.contains(master.name) &&
                                    parts.types.of(master.name) == master.part.scalar_type());

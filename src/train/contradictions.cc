@@ -35,7 +35,7 @@ bool check_metric(const Recipe& recipe, const std::string& option, const std::st
   }
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   if (!unknown_evaluation(objective->evaluations()).empty()) return true;  // told already
-  const std::vector<std::string> known = metric_names(make_evaluations(*objective), sets);
+  const std::vector<std::string> known = metric_names(make_evaluations(*objective, recipe), sets);
   if (std::find(known.begin(), known.end(), metric) == known.end())
     problems.add(option,
                  fmt::format("watches {}, which no evaluation gives; expected one of {}", metric, join(known, ", ")),
@@ -150,6 +150,29 @@ void check_objective(const Recipe& recipe, Problems& problems) {
     problems.add("objective " + recipe.objective.type, text);
 }
 
+// Of two of a kind the numbers would have the same names.
+void check_metrics(const Recipe& recipe, Problems& problems) {
+  const std::unique_ptr<Objective> objective = make_objective(recipe);
+  if (!unknown_evaluation(objective->evaluations()).empty()) return;  // told already
+  const Needs needs = objective->needs();
+  std::set<std::string> seen;  // names of numbers
+  for (const auto& own : make_evaluations(*objective))
+    for (const std::string& name : own->names()) seen.insert(name);
+  for (std::size_t i = 0; i < recipe.metrics.size(); ++i) {
+    const std::string option = fmt::format("metrics.{}", i), &type = recipe.metrics[i].type;
+    const std::unique_ptr<Evaluation> made = registries().evals.make(recipe.metrics[i]);
+    problems.require(!eval_sets(recipe).empty() || !recipe.data.test.files.empty(), option, kNoData);
+    const std::vector<std::string> names = made->names();
+    problems.require(!seen.contains(names.at(0)), option,
+                     type + " is measured already; its numbers would have the same names");
+    seen.insert(names.begin(), names.end());
+    problems.require(is_measured_on(*made, needs), option,
+                     fmt::format("{} is not measured on the records of objective {}", type, recipe.objective.type));
+    problems.require(!made->writes_answers() || recipe.parallel.fsdp == 1, option,
+                     type + ": not with parallel.fsdp, where no rank has a whole model that could write answers");
+  }
+}
+
 void check_lengths(const Recipe& recipe, Problems& problems) {
   const Needs needs = make_objective(recipe)->needs();
   if (recipe.data.length_warmup.steps > 0)
@@ -214,6 +237,7 @@ void find_contradictions(const Recipe& recipe, Problems& problems) {
   check_compared(recipe, problems);
   check_following(recipe, problems);
   check_objective(recipe, problems);
+  check_metrics(recipe, problems);
   check_evaluation(recipe, problems);
   check_callbacks(recipe, problems);
   check_best(recipe, problems);

@@ -14,6 +14,7 @@
 #include "hone/registry.h"
 #include "tensor/host.h"
 #include "train/kept.h"
+#include "train/make_objective.h"
 #include "train/metrics.h"
 
 namespace hone::training {
@@ -119,12 +120,29 @@ Evaluations make_evaluations(const Objective& objective) {
   return made;
 }
 
+Evaluations make_evaluations(const Objective& objective, const Recipe& recipe) {
+  Evaluations made = make_evaluations(objective);
+  for (auto& one : make_metrics(recipe)) made.push_back(std::move(one));
+  return made;
+}
+
+bool is_measured_on(const Evaluation& evaluation, const Needs& needs) {
+  const bool language = evaluation.records() == RecordKind::language;
+  return (evaluation.records() == needs.records || (language && needs.records == RecordKind::seq2seq)) &&
+         (language || evaluation.problem_type() == needs.problem_type);
+}
+
 EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs) {
   const TrainerSection& trainer = recipe.trainer;
   EvaluateOptions options{trainer.eval_batch_size.value_or(trainer.batch_size),
                           pad_id_of(*inputs.tokenizer, inputs.model->vocab_size()), make_collator(recipe, inputs)};
   options.seed = trainer.eval_seed;
   options.max_batches = trainer.max_eval_batches;
+  options.tokenizer = inputs.tokenizer;
+  if (writes_answers(recipe) && !inputs.source.empty())
+    options.generation = generation_defaults(inputs.source.string(), inputs.model->vocab_size());
+  if (const std::string language = make_objective(recipe)->needs().target_language; !language.empty())
+    if (const auto id = inputs.tokenizer->id_of(language)) options.generation.forced_bos_token_id = *id;
   for (const auto& [name, times] : trainer.eval_sets)
     if (times.max_batches) options.batches_of[name] = *times.max_batches;
   return options;
@@ -160,16 +178,19 @@ decltype(auto) asking(const Evaluation& evaluation, const char* what, const Work
 // What a rank says of its batch: sums of evaluation i by "i name", or that it wants no more.
 constexpr const char *kEnough = "enough", *kKeeps = "keeps";
 
-Sums measured(const Model& model, const Evaluations& evaluations, Batch& given, const EvaluateOptions& options,
-              Kept& kept) {
+Sums measured(const Model& model, const Evaluations& evaluations, Batch& given, const Dataset& data,
+              const EvaluateOptions& options, Kept& kept) {
   if (options.complete) options.complete(&given);
   const Batch batch = given.to(model.device());
   Pass pass(batch);
   const Output output = model.forward(batch, pass);
+  std::map<std::string, std::vector<Generated>> written;
+  const EvaluationSet set{data, options.tokenizer, options.generation, written};
   Sums told;
   for (std::size_t i = 0; i < evaluations.size(); ++i) {
     for (const auto& [name, sum] :
-         asking(*evaluations[i], "measure", [&] { return evaluations[i]->measure(model, output, batch, pass); }))
+         asking(*evaluations[i], "measure",
+                [&] { return evaluations[i]->measure_in(set, model, output, batch, pass); }))
       told[fmt::format("{} {}", i, name)] = sum;
     kept.keep(i, asking(*evaluations[i], "keep", [&] { return evaluations[i]->keep(model, output, batch, pass); }));
   }
@@ -228,7 +249,7 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
     if (!enough && own < rows) {
       Batch batch = evaluation_batch(data, own, options);
       tokens = batch.tokens;
-      told = measured(model, evaluations, batch, options, kept);
+      told = measured(model, evaluations, batch, data, options, kept);
     } else {
       if (options.complete) options.complete(nullptr);
       if (model.residency()) model.residency()->idle_pass(false);

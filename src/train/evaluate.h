@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hone/evaluation.h"
+#include "hone/generate.h"
 #include "hone/world.h"
 #include "train/inputs.h"
 
@@ -20,6 +21,10 @@ std::string unknown_evaluation(const std::vector<std::string>& names);
 Evaluations make_evaluations(const std::vector<std::string>& names);  // registered ones
 // What the objective measures; it must outlive them.
 Evaluations make_evaluations(const Objective& objective);
+// And what the recipe asks for besides.
+Evaluations make_evaluations(const Objective& objective, const Recipe& recipe);
+// Whether an evaluation's records are those that the objective learns.
+bool is_measured_on(const Evaluation& evaluation, const Needs& needs);
 
 struct EvaluateOptions {
   std::int64_t batch_size = 8;
@@ -30,6 +35,8 @@ struct EvaluateOptions {
   std::function<bool(std::int64_t rows, std::int64_t tokens)> before = {};
   // Puts into a batch what an objective's own loss needs; nullptr: this rank has none, and others have.
   std::function<void(Batch*)> complete = {};
+  std::shared_ptr<const Tokenizer> tokenizer = {};  // of evaluations for which the model writes answers; and how:
+  GenerateConfig generation = {};
   OnEvaluationStep each = {};  // is told of each batch, of all ranks'; may be empty
   std::uint64_t seed = 0;                               // of what a collator draws
   std::optional<std::int64_t> max_batches = {};         // of each set; nothing: all

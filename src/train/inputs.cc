@@ -20,6 +20,7 @@
 #include "data/labels.h"
 #include "data/source_hash.h"
 #include "data/stream.h"
+#include "data/template_variables.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
 #include "hone/safetensors.h"
@@ -34,9 +35,11 @@
 #include "train/adapter_base.h"
 #include "train/adapter_rates.h"
 #include "train/callback_state.h"
+#include "train/check_context.h"
 #include "train/check_models.h"
 #include "train/check_schedule.h"
 #include "train/checkpoint.h"
+#include "train/context.h"
 #include "train/frame.h"
 #include "train/give_head.h"
 #include "train/make_objective.h"
@@ -192,9 +195,10 @@ void check_texts(const Recipe& recipe, const Inputs& inputs, const Dataset& data
 void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options options, Inputs& inputs) {
   const DataSection& data = recipe.data;
   options.cache_folder = cache_folder(recipe);
-  options.questions.keep_texts = data.eval.held_out.value_or(0) > 0;
+  const bool holds_out = data.eval.held_out.value_or(0) > 0, compares = writes_answers(recipe);
+  options.questions.keep_texts = holds_out, options.keep_references = holds_out && compares;
   inputs.train = load_train(recipe, options, inputs);
-  options.questions.keep_texts = true;
+  options.questions.keep_texts = true, options.keep_references = compares;
   inputs.train = part_train(recipe, inputs);
   options.labels = inputs.train->labels();
   options.deduplicate = false;                // what is measured on is as it was given
@@ -260,7 +264,15 @@ Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
   options.loss = data.loss;
   options.records = records;
   options.window = data.stream_window;
+  options.chat_template_kwargs = data::variables_text(data.chat_template_kwargs);
   return options;
+}
+
+TargetOptions target_options(const Needs& needs, const Model* model) {
+  TargetOptions made{.max_length = needs.max_target_length};
+  if (const Seq2SeqLm* lm = model ? model->seq2seq_lm() : nullptr) made.start = lm->decoder_start();
+  made.source_language = needs.source_language, made.target_language = needs.target_language;
+  return made;
 }
 
 // What is trained: an adapter's weights, or those of the model that the recipe names.
@@ -368,7 +380,9 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   } else {
     const ModelSection changes = changes_of(recipe, checkpoint);
     const bool say = checkpoint.empty() || recipe.model.path.empty();  // for the first time
-    config = with_changes(hub::of_texts(config::read_file(file)), changes, say);
+    const config::Node read = config::read_file(file);
+    const bool half = recipe.model.texts_only && (say || read.find("vision_config"));
+    config = with_changes(half ? hub::half_of(read, file) : hub::of_texts(read), changes, say);
     inputs.model = build_model(config, file);
     if (say) check_changes(changes, inputs.model->hf_config(), inputs.source.string());
   }
@@ -410,8 +424,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   options.problem_type = needs.problem_type;
   options.token_labels = needs.token_labels;
   options.questions = needs.questions;
-  options.targets.max_length = needs.max_target_length;
-  if (const Seq2SeqLm* lm = inputs.model->seq2seq_lm()) options.targets.start = lm->decoder_start();
+  options.targets = target_options(needs, inputs.model.get());
   options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
   options.labels = known_labels(needs, *inputs.model);
   load_data(recipe, needs, options, inputs);
@@ -473,6 +486,9 @@ void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
 }
 
 void make_weights(Inputs& inputs, const Recipe& recipe, const World& world, bool resumed) {
+  const Needs needs = make_objective(recipe)->needs();
+  check_context({context_of(recipe, world.size()), *inputs.model, inputs.adapter ? &*inputs.adapter : nullptr,
+                 inputs.adapter_report.adapted, needs.models});
   if (inputs.filled) return;
   if (is_sharded(recipe, world) && !inputs.adapter) parallel::share_out(*inputs.model, world);
   fill_weights(inputs, recipe, resumed);

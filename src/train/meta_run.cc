@@ -16,6 +16,7 @@
 #include "hone/registry.h"
 #include "hub/memory.h"
 #include "hub/save.h"
+#include "nn/context.h"
 #include "nn/kv_cache.h"
 #include "nn/unpacking.h"
 #include "nn/weight_groups.h"
@@ -23,6 +24,7 @@
 #include "ops/quantized.h"
 #include "tensor/meta_memory.h"
 #include "train/checkpoint.h"
+#include "train/context.h"
 #include "train/evaluate.h"
 #include "train/follower.h"
 #include "train/make_objective.h"
@@ -293,7 +295,8 @@ std::uint64_t answers_bytes(const Model& model, Precision precision, const Needs
   for (const Doc& doc : batch.docs) longest = std::max<std::int64_t>(longest, doc.end - doc.begin);
   const std::int64_t all = std::ssize(batch.docs), rows = std::min(all, needs.answers_at_once.value_or(all));
   const CacheSpec spec = model.causal_lm()->cache_spec();
-  return static_cast<std::uint64_t>(nn::cache_bytes(spec, hub::type_of(precision), rows, 2 * longest));
+  const std::int64_t capacity = needs.keeps_turns ? 3 * longest : 2 * longest;
+  return static_cast<std::uint64_t>(nn::cache_bytes(spec, hub::type_of(precision), rows, capacity));
 }
 
 // Ranks that share a model out keep one part of so many of what is trained, and have whole blocks for a moment: the
@@ -327,10 +330,27 @@ std::uint64_t largest_exchange(Model& model, std::uint64_t ranks) {
 
 Batch on_meta(const HostBatch& batch) { return to_batch(batch).to(at::kMeta); }
 
+// Of ranks that compute a batch together the one with most tokens; the others send what it sends.
+class MetaPeers final : public nn::Peers {
+ public:
+  explicit MetaPeers(int size) : size_(size) {}
+  int rank() const override { return size_ - 1; }
+  int size() const override { return size_; }
+  Tensor exchange(const Tensor& parts) const override { return parts.clone(); }
+
+ private:
+  const int size_;
+};
+
+Batch own_tokens_on_meta(const HostBatch& host, int context) {
+  if (context == 1) return on_meta(host);
+  return nn::own_tokens(to_batch(host), std::make_shared<const MetaPeers>(context)).to(at::kMeta);
+}
+
 void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const HostBatch& host, int ranks) {
-  const Batch batch = on_meta(host);
+  const Batch batch = own_tokens_on_meta(host, context_of(recipe, ranks));
   run.begin(batch);
-  const std::int64_t own = std::max<std::int64_t>(1, recipe.trainer.accumulate / ranks);
+  const std::int64_t own = std::max<std::int64_t>(1, recipe.trainer.accumulate / takers_of(recipe, ranks));
   for (int step = 0; step < 2; ++step) run.step(batch, std::min<std::int64_t>(own, 2));
   if (inputs.evals.empty()) return;
   EvaluateOptions options = evaluate_options(recipe, inputs);
@@ -343,7 +363,7 @@ void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const 
 // In tokens, and patches of pictures.
 static std::int64_t work_of(const HostBatch& batch) {
   std::int64_t work = batch.tokens;
-  for (const PictureSpan& picture : batch.pictures.spans) work += picture.grid.patches();
+  for (const PictureSpan& picture : batch.pictures.spans) work += picture.patches();
   return work;
 }
 

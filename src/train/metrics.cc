@@ -238,7 +238,7 @@ nlohmann::json json_of(const Metrics& values) {
   nlohmann::json json = nlohmann::json::object();
   for (const auto& [name, value] : values) {
     const bool count = name == "step" || name == "tokens" || name == "prompts" || name.ends_with("_tokens") ||
-                       name.ends_with("_bytes");
+                       name.ends_with("_bytes") || name.ends_with("_prompts");
     if (count && std::isfinite(value))
       json[name] = static_cast<std::int64_t>(value);
     else

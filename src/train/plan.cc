@@ -186,7 +186,7 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   plan.ranks = options.ranks;
   const Inputs inputs = load_inputs(plan.recipe, "");
   plan.batch_size_reason = choose_batch_size(plan.recipe, inputs, World(), options.ranks);
-  check_shared_evenly(plan.recipe.trainer, options.ranks);
+  check_shared_evenly(plan.recipe, options.ranks);
   const at::Device device = device_of(plan.recipe);
   plan.available = memory_there(device);
   plan.sharing_memory = ranks_that_share_memory(device, options.ranks);

@@ -17,6 +17,7 @@
 #include "hone/registry.h"
 #include "hone/trainer.h"
 #include "hub/own_tokenizer.h"
+#include "hub/replaced_tokenizer.h"
 #include "hub/save.h"
 #include "ops/float8.h"
 #include "tensor/threads.h"
@@ -86,10 +87,18 @@ void warn_about_padding(const Inputs& inputs, std::vector<std::string>& warnings
   const bool there = pad && !pad->is_null();
   const Classifier* classifier = inputs.model->classifier();
   if (!classifier || classifier->of_tokens() || there || !inputs.has_tokenizer()) return;
+  const std::vector<AttentionLayer> layers = inputs.model->attention();
+  if (!layers.empty() && !layers[0].causal) return;  // an encoder, which looks for no last token
   if (hub::aligned_ids(*inputs.model, inputs.source, *inputs.tokenizer).empty())
     warnings.push_back(
         "the tokenizer has no padding token of its own: transformers will read one text at a time with what is saved, "
         "unless its config.json gets a pad_token_id that no text has");
+}
+
+void warn_about_replacing(const Inputs& inputs, std::vector<std::string>& warnings) {
+  if (!inputs.has_tokenizer()) return;
+  if (std::string fact = hub::replaced_tokenizer(*inputs.model, *inputs.tokenizer); !fact.empty())
+    warnings.push_back(std::move(fact));
 }
 
 void warn_about_ends(const Recipe& recipe, const Inputs& inputs, std::vector<std::string>& warnings) {
@@ -305,7 +314,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                                        inputs.adapter_source.empty() ? "" : ", from " + inputs.adapter_source.string(),
                                        human_count(static_cast<double>(beside)), whole));
   }
-  for (const auto& [name, own] : models_beside(*inputs.model)) {
+  for (const auto& [name, own] : inputs.model->beside()) {
     const std::filesystem::path& source = inputs.beside.at(name).folder;
     result.lines.push_back(fmt::format("{}: {} parameters ({}), trained with it", name,
                                        human_count(static_cast<double>(own->parameter_count())),
@@ -351,6 +360,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   for (std::string& warning : sets_trained_on(recipe.data)) result.warnings.push_back(std::move(warning));
   warn_about_tokenizer(recipe, inputs, result.warnings);
   warn_about_ends(recipe, inputs, result.warnings);
+  warn_about_replacing(inputs, result.warnings);
   warn_about_padding(inputs, result.warnings);
   warn_about_callbacks(recipe, steps, result.warnings);
   warn_about_half(recipe, result.warnings);

@@ -209,7 +209,7 @@ void Preparation::open(bool strict) {
   from_ = from_first(world_, chosen);
   if (!from_ && run_->existed()) log::info("{}: no checkpoint yet, the run starts at step 0", run_->path().string());
   if (from_) take_batch_size(recipe_, saved_recipe(), run_->path().string() + "/config.yaml");
-  if (from_ && world_.size() > 1) check_shared_evenly(recipe_.trainer, world_.size());
+  if (from_ && world_.size() > 1) check_shared_evenly(recipe_, world_.size());
   if (strict) check();
   if (purpose_ == Purpose::trial) recipe_.callbacks.clear();
 }

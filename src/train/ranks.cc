@@ -14,6 +14,7 @@
 #include "hone/config.h"
 #include "hone/registry.h"
 #include "ops/kernels.h"
+#include "train/context.h"
 #include "train/make_objective.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
@@ -21,15 +22,26 @@
 namespace hone::training {
 namespace {
 
+// Who takes micro-batches in turn: ranks, or groups of ranks.
+struct Takers {
+  int count = 1;
+  std::string what, text;  // "ranks", "4 ranks"
+};
+Takers takers(const Recipe& recipe, int ranks) {
+  const int context = context_of(recipe, ranks), count = takers_of(recipe, ranks);
+  return {count, context == 1 ? "ranks" : "groups",
+          context == 1 ? fmt::format("{} ranks", ranks) : fmt::format("{} groups of {} ranks", count, context)};
+}
+
 // Of the first steps: each of their sizes.
-void check_stages(const TrainerSection& trainer, int ranks) {
+void check_stages(const TrainerSection& trainer, const Takers& all) {
   for (const Loader::Stage& stage : batch_stages(trainer))
-    if (stage.accumulate % ranks != 0)
+    if (stage.accumulate % all.count != 0)
       throw Error(ErrorKind::config,
                   fmt::format("trainer.batch_warmup: a step's {} micro-batch{} until step {} cannot be shared evenly "
-                              "among {} ranks",
-                              stage.accumulate, stage.accumulate == 1 ? "" : "es", stage.until, ranks))
-          .hint(fmt::format("each accumulate and increment of its stages must be a multiple of {}", ranks));
+                              "among {}",
+                              stage.accumulate, stage.accumulate == 1 ? "" : "es", stage.until, all.text))
+          .hint(fmt::format("each accumulate and increment of its stages must be a multiple of {}", all.count));
 }
 
 }  // namespace
@@ -41,17 +53,20 @@ std::string divisors_of(std::int64_t count) {
   return join(fitting, ", ");
 }
 
-void check_shared_evenly(const TrainerSection& trainer, int ranks) {
-  check_stages(trainer, ranks);
-  if (trainer.accumulate % ranks == 0) return;
+void check_shared_evenly(const Recipe& recipe, int ranks) {
+  const TrainerSection& trainer = recipe.trainer;
+  const Takers all = takers(recipe, ranks);
+  check_stages(trainer, all);
+  if (trainer.accumulate % all.count == 0) return;
   const std::int64_t rows = trainer.batch_size * trainer.accumulate;
   std::int64_t more = trainer.accumulate;  // smaller micro-batches of the same step
-  while (more <= rows && (more % ranks != 0 || rows % more != 0)) ++more;
+  while (more <= rows && (more % all.count != 0 || rows % more != 0)) ++more;
   Error error(
       ErrorKind::config,
-      fmt::format("trainer.accumulate: a step's {} micro-batch{} cannot be shared evenly among {} ranks; numbers "
-                  "of ranks that fit: {}",
-                  trainer.accumulate, trainer.accumulate == 1 ? "" : "es", ranks, divisors_of(trainer.accumulate)));
+      fmt::format("trainer.accumulate: a step's {} micro-batch{} cannot be shared evenly among {}; numbers "
+                  "of {} that fit: {}",
+                  trainer.accumulate, trainer.accumulate == 1 ? "" : "es", all.text, all.what,
+                  divisors_of(trainer.accumulate)));
   if (more > rows) throw error;
   throw std::move(error).hint(fmt::format("trainer.batch_size={} and trainer.accumulate={} train on the same {} a step",
                                           rows / more, more, counted(rows, "row")));
@@ -168,6 +183,26 @@ void check_sharding(const Recipe& recipe, const TrainOptions& options) {
     throw Error(ErrorKind::usage, "--gradients: no rank has all of them with parallel.fsdp; leave that out");
 }
 
+void check_context(const Recipe& recipe, int ranks) {
+  const std::int64_t context = recipe.parallel.context;
+  if (ranks == 1 && context > 1)
+    log::warning(
+        "parallel.context: {} ranks are to compute a micro-batch together, but there is one; hone launch -n {} starts "
+        "so many",
+        context, context);
+  if (ranks == 1 || context == 1) return;
+  if (context != -1 && ranks % context != 0)
+    throw Error(ErrorKind::config,
+                fmt::format("parallel.context: got {}, expected a number that divides the {} ranks: {}, or -1 for all",
+                            context, ranks, divisors_of(ranks)));
+  if (!make_objective(recipe)->takes_context())
+    throw Error(ErrorKind::config,
+                fmt::format("objective {}: not with parallel.context: it learns from whole documents",
+                            recipe.objective.type))
+        .hint("causal_lm, masked_lm and distillation of given texts learn token by token; parallel.context: 1 gives "
+              "each rank micro-batches of its own");
+}
+
 }  // namespace
 
 int ranks_here(const World& world) {
@@ -195,8 +230,9 @@ void check_ranks(const Recipe& recipe, const TrainOptions& options) {
   const int ranks = options.world.size();
   if (ranks > 1) check_same(recipe, options);
   check_sharding(recipe, options);
+  check_context(recipe, ranks);
   if (ranks == 1) return;
-  if (!recipe.trainer.batch_size.automatic) check_shared_evenly(recipe.trainer, ranks);
+  if (!recipe.trainer.batch_size.automatic) check_shared_evenly(recipe, ranks);
   check_saves(recipe.trainer, options.world.size());
   if (recipe.trainer.cuda_graphs == Graphs::always)
     throw Error(ErrorKind::config, "trainer.cuda_graphs: got always, but a run of several ranks has none")

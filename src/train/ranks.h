@@ -10,13 +10,13 @@
 namespace hone::training {
 
 // Throws Error(config): the micro-batches of a step cannot be shared evenly among the ranks; a rank was given another
-// recipe or other options than rank 0; a pipe, which one process alone can read; parallel.fsdp that does not go with
-// their number.
+// recipe or other options than rank 0; a pipe, which one process alone can read; parallel.fsdp or parallel.context
+// that do not go with their number, or not with the objective.
 void check_ranks(const Recipe& recipe, const TrainOptions& options);
 
 // The first of these alone.
 std::string divisors_of(std::int64_t count);  // "1, 2, 3, 6": the numbers of ranks that can share so many evenly
-void check_shared_evenly(const TrainerSection& trainer, int ranks);
+void check_shared_evenly(const Recipe& recipe, int ranks);
 // Of the run's ranks those on this machine, which share its memory.
 int ranks_here(const World& world);
 

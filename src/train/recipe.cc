@@ -28,6 +28,7 @@ void ModelSection::validate(Problems& problems) const {
   problems.require(!path.empty() || (load.checkpoint == standard.checkpoint && load.optimizer == standard.optimizer &&
                                      load.strict == standard.strict),
                    "load", "needs model.path: a fresh model is not loaded");
+  problems.require(!path.empty() || !texts_only, "texts_only", "needs model.path: a fresh model says what it is of");
   problems.require(!config.contains("config"), "config",
                    "no key of its own: the keys of a fresh model's config.json stand beside `type`");
   problems.require(!path.empty() || config.empty() || config.contains("type") || config.contains("model_type"), "type",
@@ -60,6 +61,7 @@ void ModelSection::validate(Problems& problems) const {
 
 void ParallelSection::validate(Problems& problems) const {
   problems.require(fsdp != 0, "fsdp", "got 0, expected a number of ranks, or -1 for all");
+  problems.require(context != 0, "context", "got 0, expected a number of ranks, or -1 for all");
 }
 
 void AdapterSection::validate(Problems& problems) const {

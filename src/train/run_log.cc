@@ -23,12 +23,14 @@ constexpr const char* kTerminal = "terminal";
 RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const RunState& state,
                const std::string& resumed_from, std::function<void(Metrics&)> derive)
     : file_(run.folder()),
+      answers_(run.folder(), "completions.jsonl"),
       device_(device_of(recipe)),
       modes_(recipe.trainer.log_modes),
       derive_(std::move(derive)),
       apart_(recipe.trainer.report_every.value_or(recipe.trainer.log_every) != recipe.trainer.log_every) {
   const auto expected = static_cast<std::int64_t>(state.log_history.size());
   const std::int64_t kept = file_.keep_up_to(resumed_from.empty() ? -1 : state.step, expected);
+  answers_.keep_up_to(resumed_from.empty() ? -1 : state.step);
   if (kept < expected)
     log::warning("{}/metrics.jsonl: {} of {} up to step {} there; {} has them all", info.folder, kept,
                  counted(expected, "line"), state.step,
@@ -119,6 +121,10 @@ void RunLog::write(RunState& state, std::optional<double> epoch, const Metrics& 
   terminal_->log(state.step, line);
   if (track) each_tracker("log", state.step, [&](Tracker& tracker) { tracker.log(state.step, line); });
   for (const auto& [name, value] : line) last_[name] = value;
+}
+
+void RunLog::answers(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) answers_.append(nlohmann::json::parse(line));
 }
 
 void RunLog::finish() {

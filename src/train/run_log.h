@@ -15,8 +15,8 @@ namespace hone::training {
 
 class RunLog {
  public:
-  // Lines of metrics.jsonl beyond state.step are cut off; `resumed_from`: the checkpoint that the run goes on from, or
-  // "".
+  // Lines of metrics.jsonl and completions.jsonl beyond state.step are cut off; `resumed_from`: the checkpoint that the
+  // run goes on from, or "".
   // derive: what follows from a line's numbers (Objective::derive).
   RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& info, const RunState& state,
          const std::string& resumed_from, std::function<void(Metrics&)> derive);
@@ -30,12 +30,13 @@ class RunLog {
   // A line; `varying` is what differs between two equal runs and does not go into the checkpoint.
   void write(RunState& state, std::optional<double> epoch, const Metrics& values, const Metrics& varying,
              bool track = true);
+  void answers(const std::vector<std::string>& lines);  // of JSON, for completions.jsonl
   // Of a run that has ended and is saved: trackers tell others so. What they throw then is a warning.
   void finish();
   const Metrics& last() const { return last_; }  // the newest value of each
 
  private:
-  io::MetricsFile file_;
+  io::MetricsFile file_, answers_;
   at::Device device_;
   std::vector<LogAs> modes_;
   std::function<void(Metrics&)> derive_;

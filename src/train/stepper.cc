@@ -12,6 +12,7 @@
 #include "base/spans.h"
 #include "hone/random.h"
 #include "hone/registry.h"
+#include "nn/context.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
 #include "train/make_objective.h"
@@ -30,7 +31,13 @@ void add_intermediates(const Pass& pass, LossTerms& into) {
     const Tensor wide = value.to(at::kFloat),
                  count = at::scalar_tensor(static_cast<double>(value.numel()), wide.options());
     into.means.push_back({name, wide.sum(), count});
-    if (value.numel() > 1) into.means.push_back({name + "_rms", at::sqrt(wide.square().mean()) * count, count});
+    if (value.numel() == 1) continue;
+    Tensor square = wide.square().mean();
+    if (const nn::Context* context = pass.batch.context.get()) {  // of all ranks' tokens
+      const Tensor all = context->total(at::stack({wide.square().sum(), count}));
+      square = all[0] / all[1];
+    }
+    into.means.push_back({name + "_rms", at::sqrt(square) * count, count});
   }
 }
 
@@ -60,6 +67,7 @@ Stepper::Stepper(const Recipe& recipe, Frame& frame, const Loader::Options& load
       frame_(frame),
       model_(*frame.model),
       world_(std::move(world)),
+      context_(recipe, world_),
       objective_(make_objective(recipe)),
       resources_(objective_->needs(), recipe, model_, world_),
       numbers_(recipe, *objective_, resources_, world_),
@@ -75,6 +83,11 @@ Stepper::Stepper(const Recipe& recipe, Frame& frame, const Loader::Options& load
                             "objective {} has not",
                             recipe.optimizer.type, recipe.objective.type))
         .hint("take objective causal_lm, or optimizer adamw");
+  if (objective_->needs().asks_for_more && (!loader.warmup.empty() || loader.longest))
+    throw Error(ErrorKind::config,
+                fmt::format("objective {}: asks for further prompts within a step; expected steps that are all alike, "
+                            "without trainer.batch_warmup and data.length_warmup",
+                            recipe.objective.type));
 }
 
 void Stepper::begin(const DocumentNumbers::Data& data) {
@@ -85,7 +98,7 @@ void Stepper::begin(const DocumentNumbers::Data& data) {
 StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwise) {
   RunState& state = frame_.run;
   const std::int64_t done = state.step;
-  Group group = next_group();
+  Group group = next_group(/*further=*/false);
   // Whoever makes the step may look at the micro-batches, unless what is learnt is yet to be made of them.
   by_pass_ = numbers_.by_pass() && (!otherwise || objective_->needs().answers > 0);
   if (!by_pass_) complete(group);
@@ -133,6 +146,8 @@ void Stepper::complete(Batch* batch, Model& model) const {
 
 StepReport Stepper::make(Group given) {
   StepContext context = this->context(model_);
+  if (objective_->needs().asks_for_more) context.more = [this] { return next_group(/*further=*/true); };
+  if (hooks.tells_answers && hooks.tells_answers(context.step + 1)) context.tell_answers = hooks.answers;
   StepReport report;
   report.skipped = true;
   const Groups groups = asked("prepare", [&] { return objective_->prepare(std::move(given), context); });
@@ -198,7 +213,9 @@ Batch Stepper::completed(const Batch& batch) const {
 
 StepReport Stepper::update(const Group& given, bool is_the_only_one) {
   Work work;
-  const Sums total = amounts(given, work.passes, work.report);
+  Group own;
+  for (const Batch& batch : given) own.push_back(context_.own(batch));
+  const Sums total = amounts(given, own, work.passes, work.report);
   work.report.learning_rate = frame_.learning_rate();
   work.report.skipped = total.empty();
   if (work.report.skipped) {
@@ -209,7 +226,7 @@ StepReport Stepper::update(const Group& given, bool is_the_only_one) {
     work.report.metrics["learning_rate_" + name] = {part->learning_rate(frame_.run.step, frame_.steps), 1,
                                                     LogMode::last};
   work.amounts = amounts_there(total, model_.device());
-  for (const Batch& batch : given)  // what was to be counted has been counted on the host
+  for (const Batch& batch : own)  // what was to be counted has been counted on the host
     work.group.push_back(batch.to(model_.device()));
   do make_passes(work);
   while (!settle());  // what they began from was not so
@@ -261,24 +278,30 @@ bool Stepper::estimate_curvature(const Group& group, const Passes& passes, const
   return finite;
 }
 
-// What terms may be divided by, of all ranks' micro-batches that have something to learn from; empty: none has.
-Sums Stepper::amounts(const Group& group, Passes& passes, StepReport& report) const {
+// What terms may be divided by, of all ranks' micro-batches that have something to learn from; empty: none has. own:
+// what this rank computes of the group.
+Sums Stepper::amounts(const Group& group, const Group& own, Passes& passes, StepReport& report) const {
   const std::string amount = "amount ", tokens = "tokens", supervised = "supervised", rows = "rows",
                     documents = "documents", squares = "squares", most = "passes";
   Sums told{{tokens, 0}, {supervised, 0}, {rows, 0}, {documents, 0}, {squares, 0}};
   told[most] = static_cast<double>(group.size());
   told[kGroups] = static_cast<double>(groups_);
-  for (const Batch& batch : group) {
-    Sums own = asked("sums", [&] { return objective_->sums(batch); });
-    told[tokens] += static_cast<double>(batch.tokens);
-    told[supervised] += static_cast<double>(batch.supervised);
-    told[rows] += static_cast<double>(batch.rows());
-    told[documents] += static_cast<double>(batch.docs.size());
-    for (const Doc& doc : batch.docs) told[squares] += std::pow(doc.end - doc.begin, 2);
-    passes.learns.push_back(!nothing_in(own));
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    const Batch& batch = group[i];
+    const auto sums_of = [&](const Batch& one) { return asked("sums", [&] { return objective_->sums(one); }); };
+    Sums sums = sums_of(batch);
+    passes.learns.push_back(!nothing_in(sums));  // the same for all ranks that share it
+    if (own[i].context) sums = sums_of(own[i]);
+    if (context_.speaks()) {
+      told[tokens] += static_cast<double>(batch.tokens);
+      told[supervised] += static_cast<double>(batch.supervised);
+      told[rows] += static_cast<double>(batch.rows());
+      told[documents] += static_cast<double>(batch.docs.size());
+      for (const Doc& doc : batch.docs) told[squares] += std::pow(doc.end - doc.begin, 2);
+    }
     if (!passes.learns.back()) continue;
-    add(own, amounts_of(batch));
-    for (const auto& [name, value] : own) told[amount + name] += value;
+    if (context_.speaks()) add(sums, amounts_of(batch));
+    for (const auto& [name, value] : sums) told[amount + name] += value;
   }
   Sums all, total;
   const std::vector<Sums> each = world_.gather(told);
@@ -396,13 +419,12 @@ void Stepper::update_buffers(const std::vector<Passed>& passed) {
   });
 }
 
-Group Stepper::next_group() {
+Group Stepper::next_group(bool further) {
   const spans::Span span("data");
   const sections::Timed section(sections::Section::data);
   Group group;
-  const std::vector<HostBatch> all = loader_.next();
-  for (auto i = static_cast<std::size_t>(world_.rank()); i < all.size(); i += static_cast<std::size_t>(world_.size()))
-    group.push_back(to_batch(all[i]));
+  const std::vector<HostBatch> all = further ? loader_.again() : loader_.next();
+  for (std::size_t i = context_.taker(); i < all.size(); i += context_.takers()) group.push_back(to_batch(all[i]));
   return group;
 }
 

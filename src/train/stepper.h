@@ -16,6 +16,7 @@
 #include "hone/recipe.h"
 #include "hone/world.h"
 #include "tensor/host.h"
+#include "train/context.h"
 #include "train/document_numbers.h"
 #include "train/first_bad.h"
 #include "train/frame.h"
@@ -47,9 +48,13 @@ struct UpdateHooks {
   // Whether a step's numbers may come when the next one is being made, or by settle(); then they are told here.
   std::function<bool()> reads_late = [] { return false; };
   std::function<void(const StepReport&)> late = [](const StepReport&) {};
+  // Whether answers that are given in this step are told of; then here, on the first rank.
+  std::function<bool(std::int64_t step)> tells_answers = {};
+  std::function<void(const std::vector<std::string>& lines)> answers = {};
 };
 
-// One run's, on one rank: of a step's micro-batches each size()th is this rank's. The recipe, the frame and the data
+// One run's, on one rank: of a step's micro-batches each size()th is this rank's, or its group's, of which each rank
+// computes some of the tokens (train/context.h). The recipe, the frame and the data
 // set must outlive it; the frame has its optimizer and says how many steps there are.
 class Stepper {
  public:
@@ -97,14 +102,12 @@ class Stepper {
   BadTensor first_bad(const Group& group, const Passes& passes, const SeedOf& seed_of);
   BadTensor first_bad_value(const Batch& batch, std::uint64_t seed) const;
   void check_groups(const std::vector<Sums>& told) const;
-  Sums amounts(const Group& group, Passes& passes, StepReport& report) const;
+  Sums amounts(const Group& group, const Group& own, Passes& passes, StepReport& report) const;
   // Of the rank's i-th micro-batch: its number in the step, from which its dropout follows.
-  std::uint64_t number_of(std::size_t i) const {
-    return i * static_cast<std::uint64_t>(world_.size()) + static_cast<std::uint64_t>(world_.rank());
-  }
+  std::uint64_t number_of(std::size_t i) const { return i * context_.takers() + context_.taker(); }
   // One update, from its passes to what comes of them.
   struct Work {
-    Group group;  // where the model is
+    Group group;  // where the model is: this rank's tokens
     Passes passes;
     Amounts amounts;
     StepReport report;
@@ -138,7 +141,7 @@ class Stepper {
   Tensor norm_there();  // Updater::norm_there(); undefined also where the host has to see the gradients first
   void update_buffers(const std::vector<Passed>& passed);
   void measure_size(std::int64_t step, StepReport& report) const;  // where it is not the same in all steps
-  Group next_group();
+  Group next_group(bool further);  // this rank's part of the next step, or of what is further asked for this one
   StepContext context(Model& model) const;
   void complete(Group& group) const;
   Batch completed(const Batch& batch) const;  // for a pass through it, with numbers that are made pass by pass
@@ -154,6 +157,7 @@ class Stepper {
   Frame& frame_;
   Model& model_;
   World world_;
+  ContextGroup context_;
   std::unique_ptr<Objective> objective_;
   RunResources resources_;
   DocumentNumbers numbers_;

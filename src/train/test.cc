@@ -64,7 +64,7 @@ Metrics test(const Recipe& given, const std::filesystem::path& checkpoint) {
     return true;
   };
   options.complete = [&](Batch* batch) { stepper.complete(batch, *inputs.model); };
-  const Evaluations evaluations = make_evaluations(stepper.objective());
+  const Evaluations evaluations = make_evaluations(stepper.objective(), recipe);
   const auto found = evaluate_sets(*inputs.model, evaluations, inputs.evals, options);
   Metrics named;
   for (const auto& [name, value] : *found) named["test_" + name.substr(std::string_view("eval_").size())] = value;

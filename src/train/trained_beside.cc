@@ -65,15 +65,9 @@ BesideSources add_beside(const BesideFrom& from, Model& model) {
   return sources;
 }
 
-std::vector<std::pair<std::string, Model*>> models_beside(const Model& model) {
-  std::vector<std::pair<std::string, Model*>> all;
-  for (const auto& [name, module] : model.beside()) all.emplace_back(name, &dynamic_cast<Model&>(*module));
-  return all;
-}
-
 void fill_beside(Model& model, const BesideSources& sources, std::uint64_t seed,
                  const std::function<WeightTypes(const std::filesystem::path&)>& types) {
-  for (const auto& [name, one] : models_beside(model))
+  for (const auto& [name, one] : model.beside())
     during("loading the " + name, [&, &own = *one, &its = name] {
       const auto& [folder, other_labels] = sources.at(its);
       if (folder.empty()) return init_weights(own, seed, types(folder));
@@ -82,13 +76,13 @@ void fill_beside(Model& model, const BesideSources& sources, std::uint64_t seed,
 }
 
 void add_meta_beside(const Model& model, WeightTypes types, Model& twin) {
-  for (const auto& [name, own] : models_beside(model)) twin.set_beside(name, meta_twin(*own, "", types));
+  for (const auto& [name, own] : model.beside()) twin.set_beside(name, meta_twin(*own, "", types));
 }
 
 std::vector<BesideFiles> files_of_beside(const Model& model, const Tokenizer* tokenizer, at::ScalarType type) {
   std::vector<BesideFiles> all;
-  for (const auto& [name, own] : models_beside(model))
-    all.push_back({name, own, hub::model_files(*own, "", tokenizer, {.type = type})});
+  for (const auto& [name, own] : model.beside())
+    all.push_back({name, own.get(), hub::model_files(*own, "", tokenizer, {.type = type})});
   return all;
 }
 

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "hone/hub.h"
@@ -41,9 +40,7 @@ BesideSources add_beside(const BesideFrom& from, Model& model);
 void fill_beside(Model& model, const BesideSources& sources, std::uint64_t seed,
                  const std::function<WeightTypes(const std::filesystem::path&)>& types);
 
-// Those that a module is trained with, by name.
-std::vector<std::pair<std::string, Model*>> models_beside(const Model& model);
-// The same on the meta device, put beside another model.
+// The same models on the meta device, put beside another one.
 void add_meta_beside(const Model& model, WeightTypes types, Model& twin);
 
 // What stands beside the weights of each in its folder of a checkpoint.

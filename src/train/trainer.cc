@@ -80,11 +80,15 @@ Trainer::Trainer(TrainerParts parts)
                      [this] { return !writes_gradients() && !hooks_.see_gradients(state_.step + 1); },
                      hooks_.wanted(),
                      [this] { return reads_late_; },
-                     [this](const StepReport& report) { after_step(report, step_seconds_); }};
+                     [this](const StepReport& report) { after_step(report, step_seconds_); },
+                     [this](std::int64_t step) { return step % recipe_.trainer.log_every == 0 || step == steps_; },
+                     [this](const std::vector<std::string>& lines) {
+                       if (log_) log_->answers(lines);
+                     }};
   weights_.emplace(stepper_->updater());
   rates_.emplace(stepper_->optimizer(), recipe_, model_, state_, steps_);
   for (const EvalSet& set : inputs.evals) eval_data_.push_back({set.name, set.data.get()});
-  evaluations_ = make_evaluations(stepper_->objective());
+  evaluations_ = make_evaluations(stepper_->objective(), recipe_);
   choose_measures();
   saver_ = std::make_unique<Saver>(
       parts_.run, recipe_, state_, [this] { return checkpoint_parts(); }, steps_, world_);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/temporary.h"
+#include "data/template_variables.h"
 #include "hone/trainer.h"
 #include "io/run_folder.h"
 #include "train/evaluate.h"
@@ -113,7 +114,8 @@ class Trainer {
             measures_.rows,
             &world_,
             amounts_,
-            &*rates_};
+            &*rates_,
+            data::variables_text(recipe_.data.chat_template_kwargs)};
   }
   // While a step is made it is that one's, where its number is not counted yet.
   TrainView view_of_step() {

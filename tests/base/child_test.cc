@@ -9,6 +9,8 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 
 #include "base/clock.h"
 #include "base/signals.h"
@@ -20,6 +22,12 @@ namespace {
 class Child : public test::WithFolder {
  protected:
   std::string run(const std::string& command, const ChildOptions& options = {}) { return run_shell(command, options); }
+  // And no zombie that its new parent has yet to take.
+  static bool is_there(int pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string stat;
+    return std::getline(file, stat) && stat.find(") Z") == std::string::npos;
+  }
   std::string written(const std::string& command, const ChildOptions& options = {}) {
     const std::filesystem::path file = folder_ / "out";
     EXPECT_EQ(run("{ " + command + "; } > " + file.string(), options), "");
@@ -68,6 +76,31 @@ TEST_F(Child, IsEndedWhenItsRunIsToStopMeanwhile) {
   EXPECT_EQ(run("sleep 100", {.stopped = [&] { return ++asked > 2; }}), "ended, as the run was told to stop");
   EXPECT_LT(watch.seconds(), 30);
   EXPECT_EQ(run("sleep 0.05; exit 4", {.stopped = [] { return true; }}), "exit code 4");  // it was so before
+}
+// Of a process that is killed: what the shell has started, too, and what does not care for SIGTERM.
+TEST_F(Child, DoesNotOutliveItsParent) {
+  const std::string file = (folder_ / "pids").string();
+  const pid_t parent = fork();
+  if (parent == 0) {
+    run_shell("trap '' TERM; sleep 100 & echo \"$! $$\" > " + file + ".new; mv " + file + ".new " + file +
+                  "; wait; sleep 100",
+              {.seconds = 100});
+    _exit(0);
+  }
+  ASSERT_GT(parent, 0);
+  for (int tries = 0; !std::filesystem::exists(file) && tries < 2000; ++tries) usleep(10000);
+  std::istringstream line(test::content_of(file));
+  int background = 0, shell = 0;
+  line >> background >> shell;
+  ASSERT_GT(background, 1);
+  ASSERT_GT(shell, 1);
+  EXPECT_EQ(kill(shell, 0), 0);
+  kill(parent, SIGKILL);
+  waitpid(parent, nullptr, 0);
+  for (const int pid : {background, shell}) {
+    for (int tries = 0; is_there(pid) && tries < 2000; ++tries) usleep(10000);
+    EXPECT_FALSE(is_there(pid)) << pid;
+  }
 }
 TEST_F(Child, LeavesNoZombie) {
   for (int i = 0; i < 3; ++i) run("true");

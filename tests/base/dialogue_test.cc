@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 
 #include "base/clock.h"
 #include "harness/files.h"
@@ -66,6 +67,27 @@ TEST_F(Spoken, EndsWhenThereIsNothingMoreToRead) {
   EXPECT_EQ(ended("read -r x; echo 1; read -r x; exit 5"), "exit code 5");
   EXPECT_EQ(ended("read -r x; echo 1; echo 2"), "wrote more than was asked for: \"2\\n\"");
   EXPECT_EQ(ended("read -r x; echo 1; sleep 100", 2), "not done after 2 s, so it was ended");
+}
+TEST_F(Spoken, EndsWithTheProcessThatSpeaks) {
+  const std::string file = (folder_ / "pid").string();
+  const pid_t speaker = fork();
+  if (speaker == 0) {
+    // A group of two, neither of which reads: the end of its input tells it nothing.
+    const std::string inner = "echo $$ > " + file + "; echo up; exec sleep 100";
+    Dialogue talk("sh -c '" + inner + "' & wait", {.seconds = 100});
+    talk.say("a\n", 1);
+    raise(SIGKILL);
+  }
+  waitpid(speaker, nullptr, 0);
+  const int pid = std::stoi(test::content_of(file));
+  ASSERT_GT(pid, 1);
+  const auto is_there = [&] {
+    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+    std::string line;
+    return std::getline(stat, line) && line.find(") Z") == std::string::npos;
+  };
+  for (int tries = 0; is_there() && tries < 2000; ++tries) usleep(10000);
+  EXPECT_FALSE(is_there());
 }
 TEST_F(Spoken, LeavesNothingBehind) {
   const std::string file = (folder_ / "pid").string();

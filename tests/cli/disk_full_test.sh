@@ -73,6 +73,10 @@ rm disk/fill
 head -c $(($(df --output=avail -B1 disk | tail -1) - bytes / 2)) /dev/zero >disk/fill
 run 5 --trainer.steps=14
 says 'disk/out: .* free, expected at least .* for 1 checkpoint of'
+run 5 --new
+says 'disk/out: the run that was there is there again'
+[ "$(ls disk)" = $'fill\nout' ] || fail "a new run that was refused leaves $(ls disk)"
+hone inspect checkpoint disk/out/checkpoints/step-00000012 --full >log || fail "the old run's checkpoint is not there"
 rm disk/fill
 
 # A limit on the size of a file ends the save, not the process.

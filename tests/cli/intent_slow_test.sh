@@ -13,6 +13,8 @@ for i in $(seq 24); do echo "{\"text\": \"text $((i * 7 % 11)) of some $i letter
 for i in $(seq 12); do echo "{\"text\": \"another text $i\", \"story\": \"s $i\"}"; done >e.jsonl
 for i in $(seq 12); do echo "{\"text\": \"text $i\", \"label\": 1}"; done >l.jsonl
 for i in $(seq 12); do echo "{\"messages\": [{\"role\": \"user\", \"content\": \"$i+1=\"}, {\"role\": \"assistant\", \"content\": \"$((i + 1))\"}]}"; done >c.jsonl
+# A template that writes a variable of its own.
+shows_x='{% for m in messages %}{{ m.content }};{% endfor %}{{ x }}'
 for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"completion\": \"$((i + 1))\"}"; done >p.jsonl
 for i in $(seq 12); do echo "{\"text\": \"text $i\", \"label\": $((i % 2))}"; done >k.jsonl
 for i in $(seq 12); do echo "{\"text\": \"text $i\", \"text_pair\": \"another one $i\", \"label\": 1}"; done >q.jsonl
@@ -46,6 +48,8 @@ for i in 1 2 3 4 5 6 7 8; do
 done >squad.jsonl
 sed -e 's/{type: classification}/{type: question_answering, doc_stride: 4}/; s/max_length: 32/max_length: 20/' \
   -e 's/k.jsonl/squad.jsonl/; s/^tokenizer: bytes/tokenizer: pieces/' b.yaml >squad.yaml
+sed -e 's/eval: {held_out: 0.25}/eval: {all: squad.jsonl}/; s/doc_stride: 4/doc_stride: 4, null_threshold: 1000/' \
+  squad.yaml >answered.yaml
 for seed in 1 2; do
   hone init "m$seed" --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 \
     --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes --seed $seed >/dev/null
@@ -98,6 +102,8 @@ for kind in cls:3 score:1 score2:1; do
     --model.num_hidden_layers=1 --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes \
     '--model.architectures=[LlamaForSequenceClassification]' --model.num_labels="${kind#*:}" --seed ${#kind} >/dev/null
 done
+hone init t5 --model.type=t5 --model.d_model=16 --model.d_kv=8 --model.d_ff=32 --model.num_layers=1 \
+  --model.num_heads=2 --tokenizer bytes >/dev/null
 hone init tok --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 \
   --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer bytes \
   '--model.architectures=[LlamaForTokenClassification]' '--model.id2label={0: O, 1: B-0, 2: B-1, 3: I-0, 4: I-1}' \
@@ -109,6 +115,13 @@ hone init answers --model.type=bert --model.hidden_size=16 --model.intermediate_
   --model.num_attention_heads=2 --model.max_position_embeddings=64 --tokenizer pieces \
   '--model.architectures=[BertForQuestionAnswering]' >/dev/null
 hone tokenizer train d.jsonl --kind bpe --vocab-size 300 --out words >/dev/null 2>&1
+sizes='hidden_size: 16, intermediate_size: 32, num_hidden_layers: 1'
+hone init pictured --tokenizer bytes --model.type=gemma3 --model.boi_token_index=35 --model.image_token_index=36 \
+  --model.eoi_token_index=37 --model.mm_tokens_per_image=4 \
+  "--model.text_config={$sizes, num_attention_heads: 2, num_key_value_heads: 2, head_dim: 8}" \
+  "--model.vision_config={$sizes, num_attention_heads: 1, image_size: 8, patch_size: 4, vision_use_head: false}" \
+  >/dev/null
+sed 's/path: m1/path: pictured/' m.yaml >pictured.yaml
 
 # What can be told of a run: its messages, numbers, files and weights, without times, without what the process takes and
 # without the recipe's echo.
@@ -141,6 +154,7 @@ model.trainable | r.yaml | '--model.trainable=[lm_head]'
 model.trainable[].match | r.yaml '--model.trainable=[{match: lm_head}]' | '--model.trainable=[{match: embed}]'
 model.trainable[].from | r.yaml '--model.trainable=[lm_head, {match: embed}]' | '--model.trainable=[lm_head, {match: embed, from: 2}]'
 model.trainable[].until | r.yaml '--model.trainable=[lm_head, {match: embed}]' | '--model.trainable=[lm_head, {match: embed, until: 2}]'
+model.texts_only | pictured.yaml | --model.texts_only=true
 model.quantization.type | lora.yaml | --model.quantization=int8
 model.quantization.double_quant | lora.yaml --model.quantization=nf4 | --model.quantization.double_quant=false
 model.quantization.skip | lora.yaml --model.quantization=nf4 | '--model.quantization.skip=[q_proj]'
@@ -161,7 +175,7 @@ adapter.alpha_pattern.<name> | lora.yaml | '--adapter.alpha_pattern={q_proj: 2}'
 adapter.rank_pattern | lora.yaml | '--adapter.rank_pattern={q_proj: 2}'
 adapter.alpha_pattern | lora.yaml | '--adapter.alpha_pattern={q_proj: 2}'
 adapter.loraplus_lr_ratio | lora.yaml | --adapter.loraplus_lr_ratio=4
-adapter.loraplus_lr_embedding | lora.yaml '--adapter.targets=[q_proj, embed_tokens]' | --adapter.loraplus_lr_embedding=1e-2
+adapter.loraplus_lr_embedding | lora.yaml '--adapter.targets=[q_proj, embed_tokens]' | --adapter.loraplus_lr_embedding=1e-1
 adapter.type | m.yaml | --adapter.type=lora
 adapter.path | lora.yaml | --adapter.path=made
 tokenizer | r.yaml | --tokenizer=words
@@ -173,6 +187,7 @@ data.train[].header | r.yaml --data.train=t.csv | '--data.train=[{path: t.csv, h
 data.train[].max_samples | r.yaml | '--data.train=[{path: d.jsonl, max_samples: 12}]'
 data.train[].ignore | r.yaml --data.train=l.jsonl | '--data.train=[{path: l.jsonl, ignore: [label]}]'
 data.train[].image_folder | needs pictures: tests/data/pictures_test.cc |
+data.train[].chat_template_kwargs | r.yaml --data.train=c.jsonl "--data.chat_template=$shows_x" | '--data.train=[{path: c.jsonl, chat_template_kwargs: {x: y}}]'
 data.train[].stream | r.yaml --data.eval={} --trainer.eval_every=0 | '--data.train=[{path: d.jsonl, stream: true}]'
 data.train[].source | r.yaml | '--data.train=[{path: d.jsonl, source: {type: text}}]'
 data.eval.held_out | r.yaml | --data.eval.held_out=0.5
@@ -184,6 +199,7 @@ data.eval.<name>[].header | r.yaml --data.eval.test=t.csv | '--data.eval.test=[{
 data.eval.<name>[].max_samples | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, max_samples: 3}]'
 data.eval.<name>[].ignore | r.yaml --data.eval.test=l.jsonl | '--data.eval.test=[{path: l.jsonl, ignore: [label]}]'
 data.eval.<name>[].image_folder | needs pictures: tests/data/pictures_test.cc |
+data.eval.<name>[].chat_template_kwargs | r.yaml --data.train=c.jsonl "--data.chat_template=$shows_x" --data.eval.test=c.jsonl | '--data.eval.test=[{path: c.jsonl, chat_template_kwargs: {x: y}}]'
 data.eval.<name>[].stream | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, stream: true}]'
 data.eval.<name>[].source | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, source: {type: text}}]'
 data.test.<name> | what hone test reads: tests/cli/test.test |
@@ -194,6 +210,7 @@ data.test.<name>[].header | what hone test reads: tests/cli/test.test |
 data.test.<name>[].max_samples | what hone test reads: tests/cli/test.test |
 data.test.<name>[].ignore | what hone test reads: tests/cli/test.test |
 data.test.<name>[].image_folder | what hone test reads: tests/cli/test.test |
+data.test.<name>[].chat_template_kwargs | what hone test reads: tests/cli/test.test |
 data.test.<name>[].stream | what hone test reads: tests/cli/test.test |
 data.test.<name>[].source | what hone test reads: tests/cli/test.test |
 data.max_length | r.yaml | --data.max_length=16
@@ -209,10 +226,12 @@ data.shuffle | r.yaml | --data.shuffle=false
 data.deduplicate | r.yaml --data.train=doubled.jsonl | --data.deduplicate=true
 data.append_eos | r.yaml | --data.append_eos=false
 data.loss | r.yaml --data.train=p.jsonl | --data.loss=all
+data.chat_template_kwargs | r.yaml --data.train=c.jsonl "--data.chat_template=$shows_x" | '--data.chat_template_kwargs={x: y}'
 data.chat_template | r.yaml --data.train=c.jsonl --data.chat_template=zephyr | --data.chat_template=alpaca
 data.stream_window | windows.yaml | --data.stream_window=2
 data.cache | r.yaml | --data.cache=tokens
 parallel.fsdp | needs ranks: tests/train/together_test.cc, tests/cli/launch_test.sh |
+parallel.context | needs ranks: tests/train/context_test.cc, tests/train/context_runs_test.cc |
 objective | r.yaml | --objective.type=dpo
 objective.causal_lm.loss_type | r.yaml | --objective.loss_type=dft
 objective.causal_lm.eaft_alpha | r.yaml --objective.loss_type=eaft | --objective.eaft_alpha=2
@@ -261,6 +280,8 @@ objective.embedding.document_prompt | near.yaml | '--objective.document_prompt=D
 objective.embedding.matryoshka_dims | near.yaml | '--objective.matryoshka_dims=[16, 4]'
 objective.embedding.matryoshka_weights | near.yaml --objective.matryoshka_dims=[4,8] | --objective.matryoshka_weights=[1,3]
 objective.seq2seq.max_target_length | seq2seq.yaml | --objective.max_target_length=1
+objective.seq2seq.src_lang | seq2seq.yaml | --objective.src_lang=en_XX
+objective.seq2seq.tgt_lang | seq2seq.yaml | --objective.tgt_lang=en_XX
 objective.seq2seq.label_smoothing | seq2seq.yaml | --objective.label_smoothing=0.1
 objective.seq2seq.z_loss | seq2seq.yaml | --objective.z_loss=0.1
 objective.reward.center_rewards_coefficient | reward.yaml | --objective.center_rewards_coefficient=0.5
@@ -286,6 +307,9 @@ objective.grpo.reward_weights | grpo.yaml | '--objective.reward_weights=[1, 3]'
 objective.grpo.environment.command | stops.yaml | '--objective.environment.command=sh turns.sh'
 objective.grpo.environment.max_turns | turns.yaml | --objective.environment.max_turns=1
 objective.grpo.environment.timeout | time alone: tests/base/dialogue_test.cc |
+objective.grpo.environment.keep_turns | time and memory alone: tests/objectives/conversations_test.cc |
+objective.grpo.log_completions | grpo.yaml | --objective.log_completions=true
+objective.grpo.num_completions_to_print | grpo.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
 objective.grpo.num_iterations | grpo.yaml | --objective.num_iterations=2
 objective.grpo.num_minibatches | grpo.yaml --trainer.accumulate=2 | --objective.num_minibatches=2
 objective.grpo.epsilon | twice.yaml --optimizer.learning_rate=0.1 | --objective.epsilon=1e-4
@@ -294,6 +318,7 @@ objective.grpo.reference_sync_steps | grpo.yaml --objective.beta=0.5 | --objecti
 objective.grpo.reference_mixup_alpha | grpo.yaml --objective.beta=0.5 --objective.reference_sync_steps=1 | --objective.reference_mixup_alpha=0.1
 objective.grpo.reference | grpo.yaml --objective.beta=0.5 | --objective.reference=m2
 objective.grpo.mask_truncated_completions | grpo.yaml '--objective.stop=[e, a, "0"]' | --objective.mask_truncated_completions=true
+objective.grpo.resample | grpo.yaml --objective.num_generations=2 | --objective.resample=3
 objective.grpo.beta | grpo.yaml | --objective.beta=0.5
 objective.grpo.loss_type | grpo.yaml | --objective.loss_type=luspo
 objective.grpo.scale_rewards | grpo.yaml | --objective.scale_rewards=none
@@ -350,6 +375,9 @@ objective.nash_md.reward_weights | nash_md.yaml | '--objective.reward_weights=[1
 objective.nash_md.environment.command | refused: tests/train/online_runs_test.cc |
 objective.nash_md.environment.max_turns | refused: tests/train/online_runs_test.cc |
 objective.nash_md.environment.timeout | refused: tests/train/online_runs_test.cc |
+objective.nash_md.environment.keep_turns | refused: tests/train/online_runs_test.cc |
+objective.nash_md.log_completions | nash_md.yaml | --objective.log_completions=true
+objective.nash_md.num_completions_to_print | nash_md.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
 objective.nash_md.missing_eos_penalty | nash_md.yaml '--objective.stop=[e, a, "0"]' | --objective.missing_eos_penalty=0.5
 objective.nash_md.reference | nash_md.yaml | --objective.reference=m2
 objective.nash_md.judge.command | nash_md-judged.yaml | '--objective.judge.command=sed s/.*/0/'
@@ -369,6 +397,9 @@ objective.online_dpo.reward_weights | online_dpo.yaml | '--objective.reward_weig
 objective.online_dpo.environment.command | online_dpo-stops.yaml | '--objective.environment.command=sh turns.sh'
 objective.online_dpo.environment.max_turns | online_dpo-turns.yaml | --objective.environment.max_turns=1
 objective.online_dpo.environment.timeout | time alone: tests/base/dialogue_test.cc |
+objective.online_dpo.environment.keep_turns | time and memory alone: tests/objectives/conversations_test.cc |
+objective.online_dpo.log_completions | online_dpo.yaml | --objective.log_completions=true
+objective.online_dpo.num_completions_to_print | online_dpo.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
 objective.online_dpo.missing_eos_penalty | online_dpo.yaml '--objective.stop=[e, a, "0"]' | --objective.missing_eos_penalty=0.5
 objective.online_dpo.reference | online_dpo.yaml | --objective.reference=m2
 objective.online_dpo.judge.command | online_dpo-judged.yaml | '--objective.judge.command=sed s/.*/0/'
@@ -388,6 +419,9 @@ objective.ppo.reward_weights | ppo.yaml | '--objective.reward_weights=[1, 3]'
 objective.ppo.environment.command | ppo-stops.yaml | '--objective.environment.command=sh turns.sh'
 objective.ppo.environment.max_turns | ppo-turns.yaml | --objective.environment.max_turns=1
 objective.ppo.environment.timeout | time alone: tests/base/dialogue_test.cc |
+objective.ppo.environment.keep_turns | time and memory alone: tests/objectives/conversations_test.cc |
+objective.ppo.log_completions | ppo.yaml | --objective.log_completions=true
+objective.ppo.num_completions_to_print | ppo.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
 objective.ppo.missing_eos_penalty | ppo.yaml '--objective.stop=[e, a, "0"]' | --objective.missing_eos_penalty=0.5
 objective.ppo.reference | ppo.yaml --objective.kl_coef=0.5 | --objective.reference=m2
 objective.ppo.num_generations | ppo.yaml | --objective.num_generations=3
@@ -416,6 +450,9 @@ objective.xpo.reward_weights | xpo.yaml | '--objective.reward_weights=[1, 3]'
 objective.xpo.environment.command | refused: tests/train/online_runs_test.cc |
 objective.xpo.environment.max_turns | refused: tests/train/online_runs_test.cc |
 objective.xpo.environment.timeout | refused: tests/train/online_runs_test.cc |
+objective.xpo.environment.keep_turns | refused: tests/train/online_runs_test.cc |
+objective.xpo.log_completions | xpo.yaml | --objective.log_completions=true
+objective.xpo.num_completions_to_print | xpo.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
 objective.xpo.missing_eos_penalty | xpo.yaml '--objective.stop=[e, a, "0"]' | --objective.missing_eos_penalty=0.5
 objective.xpo.reference | xpo.yaml | --objective.reference=m2
 objective.xpo.judge.command | xpo-judged.yaml | '--objective.judge.command=sed s/.*/0/'
@@ -438,6 +475,9 @@ objective.rloo.reward_weights | rloo.yaml | '--objective.reward_weights=[1, 3]'
 objective.rloo.environment.command | stops.yaml --objective.type=rloo | '--objective.environment.command=sh turns.sh'
 objective.rloo.environment.max_turns | turns.yaml --objective.type=rloo | --objective.environment.max_turns=1
 objective.rloo.environment.timeout | time alone: tests/base/dialogue_test.cc |
+objective.rloo.environment.keep_turns | time and memory alone: tests/objectives/conversations_test.cc |
+objective.rloo.log_completions | rloo.yaml | --objective.log_completions=true
+objective.rloo.num_completions_to_print | rloo.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
 objective.rloo.num_iterations | rloo.yaml | --objective.num_iterations=2
 objective.rloo.num_minibatches | rloo.yaml --trainer.accumulate=2 | --objective.num_minibatches=2
 objective.rloo.epsilon | rloo.yaml --objective.num_iterations=2 --optimizer.learning_rate=0.1 | --objective.epsilon=1e-4
@@ -446,6 +486,7 @@ objective.rloo.reference_sync_steps | rloo.yaml | --objective.reference_sync_ste
 objective.rloo.reference_mixup_alpha | rloo.yaml --objective.reference_sync_steps=1 | --objective.reference_mixup_alpha=0.1
 objective.rloo.reference | rloo.yaml | --objective.reference=m2
 objective.rloo.mask_truncated_completions | rloo.yaml '--objective.stop=[e, a, "0"]' | --objective.mask_truncated_completions=true
+objective.rloo.resample | rloo.yaml --objective.num_generations=2 | --objective.resample=3
 objective.rloo.beta | rloo.yaml | --objective.beta=0.5
 objective.rloo.normalize_advantages | rloo.yaml | --objective.normalize_advantages=true
 objective.rloo.reward_clip_range | rloo.yaml | '--objective.reward_clip_range=[0, 0.5]'
@@ -459,9 +500,9 @@ objective.token_classification.labels | tagged.yaml | '--objective.labels=[O, B-
 objective.token_classification.label_all_tokens | tagged.yaml | --objective.label_all_tokens=true
 objective.token_classification.label_smoothing | tagged.yaml | --objective.label_smoothing=0.1
 objective.question_answering.doc_stride | squad.yaml | --objective.doc_stride=2
-objective.question_answering.n_best | squad.yaml | --objective.n_best=1
-objective.question_answering.max_answer_length | squad.yaml | --objective.max_answer_length=1
-objective.question_answering.null_threshold | squad.yaml | --objective.null_threshold=-1000
+objective.question_answering.n_best | answered.yaml | --objective.n_best=1
+objective.question_answering.max_answer_length | answered.yaml --trainer.batch_size=8 --trainer.steps=30 --optimizer.learning_rate=3e-2 | --objective.max_answer_length=1
+objective.question_answering.null_threshold | squad.yaml | --objective.null_threshold=1000
 objective.process_reward.labels | steps.yaml | '--objective.labels=[good, bad]'
 objective.process_reward.step_separator | steps.yaml | --objective.step_separator=::
 objective.process_reward.max_completion_length | steps.yaml | --objective.max_completion_length=3
@@ -617,6 +658,72 @@ trainer.save.optimizer | r.yaml | --trainer.save.optimizer=false
 trainer.save.asynchronous | the same checkpoints: tests/train/saves_test.cc |
 trainer.save.grace_seconds | r.yaml | --trainer.save.grace_seconds=0.000001
 trainer.checkpoint_blocks | memory: the same numbers, tests/ops/checkpoint_test.cc |
+metrics | seq2seq.yaml | '--metrics=[rouge]'
+metrics.bleu.tokenize | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.bleu.lowercase | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.bleu.smooth_method | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.bleu.smooth_value | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.bleu.effective_order | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.bleu.max_new_tokens | seq2seq.yaml '--metrics=[{type: bleu, max_new_tokens: 6}]' | --metrics.0.max_new_tokens=3
+metrics.bleu.num_beams | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.length_penalty | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.min_new_tokens | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.no_repeat_ngram_size | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.repetition_penalty | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.forced_bos_token_id | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.temperature | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.top_k | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.top_p | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.seed | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.stop | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.char_order | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.chrf.word_order | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.chrf.beta | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.chrf.lowercase | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.chrf.whitespace | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.chrf.max_new_tokens | seq2seq.yaml '--metrics=[{type: chrf, max_new_tokens: 6}]' | --metrics.0.max_new_tokens=3
+metrics.chrf.num_beams | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.length_penalty | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.min_new_tokens | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.no_repeat_ngram_size | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.repetition_penalty | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.forced_bos_token_id | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.temperature | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.top_k | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.top_p | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.seed | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.stop | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.use_stemmer | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.rouge.max_new_tokens | seq2seq.yaml '--metrics=[{type: rouge, max_new_tokens: 6}]' | --metrics.0.max_new_tokens=3
+metrics.rouge.num_beams | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.length_penalty | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.min_new_tokens | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.no_repeat_ngram_size | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.repetition_penalty | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.forced_bos_token_id | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.temperature | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.top_k | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.top_p | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.seed | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.stop | which answers are written: tests/evals/written_test.cc |
+metrics.question_answering.n_best | is measured by the objective, and refused twice: tests/train/written_answers_test.cc |
+metrics.question_answering.max_answer_length | is measured by the objective, and refused twice: tests/train/written_answers_test.cc |
+metrics.question_answering.null_threshold | is measured by the objective, and refused twice: tests/train/written_answers_test.cc |
+metrics.ter.normalized | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.ter.no_punct | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.ter.case_sensitive | needs answers like the data's: tests/evals/written_golden_test.cc |
+metrics.ter.max_new_tokens | seq2seq.yaml '--metrics=[{type: ter, max_new_tokens: 6}]' | --metrics.0.max_new_tokens=3
+metrics.ter.num_beams | which answers are written: tests/evals/written_test.cc |
+metrics.ter.length_penalty | which answers are written: tests/evals/written_test.cc |
+metrics.ter.min_new_tokens | which answers are written: tests/evals/written_test.cc |
+metrics.ter.no_repeat_ngram_size | which answers are written: tests/evals/written_test.cc |
+metrics.ter.repetition_penalty | which answers are written: tests/evals/written_test.cc |
+metrics.ter.forced_bos_token_id | which answers are written: tests/evals/written_test.cc |
+metrics.ter.temperature | which answers are written: tests/evals/written_test.cc |
+metrics.ter.top_k | which answers are written: tests/evals/written_test.cc |
+metrics.ter.top_p | which answers are written: tests/evals/written_test.cc |
+metrics.ter.seed | which answers are written: tests/evals/written_test.cc |
+metrics.ter.stop | which answers are written: tests/evals/written_test.cc |
 callbacks | r.yaml | '--callbacks=[{type: early_stopping, patience: 1, min_drop: 100}]'
 callbacks.early_stopping.metric | r.yaml '--callbacks=[early_stopping]' | --callbacks.0.metric=eval_los
 callbacks.early_stopping.patience | r.yaml --trainer.eval_every=1 '--callbacks=[{type: early_stopping, min_drop: 100}]' | --callbacks.0.patience=1
@@ -860,6 +967,9 @@ eval --batch-size | speed: rows are independent of each other, tests/evals |
 eval --append-eos | eval ../m1 --data ../d.jsonl | --no-append-eos
 eval --loss | eval ../m1 --data ../p.jsonl | --loss all
 eval --chat-template | eval ../m1 --data ../c.jsonl | --chat-template zephyr
+eval --chat-template-kwargs | eval ../m1 --data ../c.jsonl --chat-template "$shows_x" | --chat-template-kwargs '{"x": "y"}'
+eval --src-lang | eval ../t5 --data ../p.jsonl | --src-lang en_XX
+eval --tgt-lang | eval ../t5 --data ../p.jsonl | --tgt-lang en_XX
 eval --label-all-tokens | eval ../tok --data ../tagged.jsonl | --label-all-tokens
 eval --doc-stride | eval ../answers --data ../squad.jsonl --max-length 20 --doc-stride 4 | --doc-stride 1
 eval --step-separator | eval ../prm --data ../steps.jsonl | --step-separator ::
@@ -878,7 +988,7 @@ classify --max-length | classify ../cls --data ../d.jsonl | --max-length 2
 classify --batch-size | speed: documents are independent of each other, tests/cli/classify.test |
 classify --words | classify ../tok --text a --json | --words
 classify --step-separator | classify ../prm --data ../steps.jsonl | --step-separator ::
-classify --question | classify ../answers --context 'a1 b c' --question a | --question b
+classify --question | classify ../answers --context 'a1 b c' --question a | --question 'text some'
 classify --context | classify ../answers --question a --context 'a1 b c' | --context 'c d e'
 classify --n-best | classify ../answers --data ../squad.jsonl | --n-best 3
 classify --max-answer-length | classify ../answers --data ../squad.jsonl --n-best 20 | --max-answer-length 1
@@ -920,6 +1030,8 @@ generate --top-p | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2
 generate --min-p | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --min-p 0.99
 generate --repetition-penalty | generate ../m1 --prompt "some words to start with" --max-new-tokens 16 --temperature 0 --json | --repetition-penalty 9
 generate --num-beams | generate ../m1 --prompt "some words" --max-new-tokens 16 --temperature 0 --json | --num-beams 4
+generate --src-lang | generate ../t5 --prompt a --max-new-tokens 2 | --src-lang en_XX
+generate --tgt-lang | generate ../t5 --prompt a --max-new-tokens 2 | --tgt-lang en_XX
 generate --stop | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --top-k 3 --json | --stop ''
 generate --seed | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --seed 5
 generate --image | needs a model that reads pictures: tests/cli/images.test |
@@ -932,6 +1044,7 @@ serve --api-key | tests/cli/serve_test.sh |
 serve --allow-origin | tests/cli/serve_test.sh |
 serve --batch-size | tests/cli/serve_test.sh |
 serve --queue | tests/cli/serve_test.sh |
+serve --prompt-cache | tests/cli/serve_test.sh |
 serve --max-length | tests/cli/serve_test.sh |
 serve --tokenizer | tests/cli/serve_test.sh |
 serve --adapter | tests/cli/serve_test.sh |
@@ -991,6 +1104,7 @@ inspect --data.doc-stride | inspect data ../squad.jsonl --data.records question 
 inspect --data.append-eos | inspect data ../d.jsonl | --no-data.append-eos
 inspect --data.loss | inspect data ../p.jsonl | --data.loss all
 inspect --data.chat-template | inspect data ../c.jsonl | --data.chat-template zephyr
+inspect --data.chat-template-kwargs | inspect data ../c.jsonl --data.chat-template "$shows_x" | --data.chat-template-kwargs '{"x": "y"}'
 inspect --data.max-samples | inspect data ../d.jsonl | --data.max-samples 3
 init --config | init n --model.type=llama --model.hidden_size=16 --model.intermediate_size=32 --model.num_hidden_layers=1 --model.num_attention_heads=2 --tokenizer bytes | --config ../m1/config.json
 init --tokenizer | init n --config ../m1/config.json | --tokenizer ../words
@@ -1051,7 +1165,7 @@ check_flags() {
   for command in $(hone --help | sed -nE 's/^  ([a-z]+)  +[A-Z].*/\1/p'); do
     for flag in $(hone "$command" --help | grep -oE '^  --[a-z.-]+'); do
       case $flag in --json | --quiet) continue ;; esac  # every command's: tests/cli/json.test
-      if ! grep -q "^$command $flag |" flags; then complain "flag $flag of $command: no row in tests/cli/intent_slow_test.sh"; fi
+      grep -q "^$command $flag |" flags || complain "flag $flag of $command: no row in tests/cli/intent_slow_test.sh"
     done
   done
 }

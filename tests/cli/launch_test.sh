@@ -144,6 +144,18 @@ kill -KILL "$pid"
 ends_with 7 5
 says "error: rank 0 (process $pid) was killed by signal 9"
 
+# One of two that compute micro-batches together; what they saved goes on in one process.
+together=("${long[@]}" --trainer.save.every=10 --run.folder=together)
+start train r.yaml "${together[@]}" --parallel.context=2
+wait_for trains together 25
+pid=$(rank 1)
+kill -KILL "$pid"
+ends_with 7 5
+says "error: rank 1 (process $pid) was killed by signal 9"
+saved=$(ls together/checkpoints | sed -n 's/^step-0*//p' | sort -n | tail -1)
+hone train r.yaml "${together[@]}" --trainer.steps=$((saved + 5)) --override trainer >log 2>&1 || fail "exit $?"
+says 'together: resuming at step'
+
 # One that stands still is missed.
 start --timeout 2 train r.yaml "${long[@]}" --run.folder=still
 wait_for trains still 300

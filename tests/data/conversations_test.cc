@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/strings.h"
 #include "io/parquet.h"
 #include "support.h"
 #include "text/tokenizer/load.h"
@@ -112,6 +113,22 @@ TEST(Conversations, OfShareGptKeepWhatTheirTurnsSayBesides) {
   EXPECT_EQ(talk_of(row, {}, thinking).learnt, "R=A<|eos|>");
   EXPECT_THAT(error_of(ErrorKind::data, [&] { talk_of(row); }),
               HasSubstr("messages[1].reasoning_content: the chat template does not write it"));
+}
+
+TEST(Conversations, ARoleThatTheTemplateDoesNotKnowIsNamed) {
+  const std::string two =
+      "{% for m in messages %}{% if m.role == 'user' %}u:{{ m.content }}<|eos|>"
+      "{% elif m.role == 'assistant' %}a:{{ m.content }}<|eos|>{% endif %}{% endfor %}"
+      "{% if add_generation_prompt %}a:{% endif %}";
+  const std::string row =
+      R"({"messages": [{"role": "ROLE", "content": "q"}, {"role": "assistant", "content": "A"}]})";
+  const auto said = [&](const std::string& role) {
+    return error_of(ErrorKind::data, [&] { talk_of(hone::replace_all(row, "ROLE", role), {}, two); });
+  };
+  EXPECT_THAT(said("User"), HasSubstr("messages[0].role: got \"User\", of which the chat template writes nothing"));
+  EXPECT_THAT(said("User"), HasSubstr("did you mean user?"));
+  EXPECT_THAT(said("wizard"), HasSubstr("messages[0].role: got \"wizard\""));
+  EXPECT_THAT(said("tool"), HasSubstr("messages[0].content: the chat template does not write it"));
 }
 
 TEST(Conversations, WithAFunctionCallThatNobodyWritesAreAnError) {

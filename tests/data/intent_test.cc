@@ -229,6 +229,10 @@ TEST(Intent, EveryOptionOfADataFileChangesSomething) {
       {"stream", {std::to_string(data::is_stream(files({folder.file("f.jsonl")}))), streamed()}},
       {"image_folder",
        {data::picture_folder("a/f.jsonl", "").string(), data::picture_folder("a/f.jsonl", "b").string()}},
+      {"chat_template_kwargs",
+       {with("c.jsonl", "{" + kTurns + "}\n", nothing),
+        with("c.jsonl", "{" + kTurns + "}\n",
+             [](DataFile& file) { file.chat_template_kwargs["tone"].node = config::Node::scalar("t"); })}},
       {"source", {plain, with("f.jsonl", records, [](DataFile& file) { file.source = {"text", nullptr}; })}},
   };
   for (const std::string& name : config::Values<DataFile>::names()) {

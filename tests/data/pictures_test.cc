@@ -1,4 +1,5 @@
 // Pictures of records: the forms that data sets have, their places among tokens, rows, the token cache and batches.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -32,6 +33,7 @@ class DigitReader final : public PictureReader {
   }
   std::int64_t tokens(const PatchGrid& grid) const override { return grid.patches(); }
   Patches read(const PictureFile& file) const override {
+    if (file.path.ends_with(".bad")) throw Error(ErrorKind::data, file.path + ": ends too soon");
     const PatchGrid one = grid(file);
     return {one, std::vector<float>(static_cast<std::size_t>(one.patches() * input_.values()),
                                     static_cast<float>(one.columns))};
@@ -213,6 +215,7 @@ TEST_F(PictureData, AreRefusedWhereNobodyReadsThem) {
 TEST_F(PictureData, TheTokenCacheKeepsThem) {
   Dataset::Options how = options();
   how.cache_folder = folder.file("cache");
+  folder.write("2.png", "");
   const std::string lines = messages(R"("x")", R"(, "images": ["2.png"])") +
                             messages(R"([{"type": "image", "base64": "M25v"}, {"type": "text", "text": "y"}])");
   const HostBatch made = make(lines, how)->batch({0, 1}, 0), kept = make(lines, how)->batch({0, 1}, 0);
@@ -227,6 +230,43 @@ TEST_F(PictureData, TheTokenCacheKeepsThem) {
         data->batch({0, 1}, 0);
       },
       testing::ThrowsMessage<Error>(HasSubstr("3 tokens of the model's; expected 2, as when the data were")));
+}
+
+// Whichever thread meets it first, the first record is named.
+TEST_F(PictureData, OneThatCannotBeReadSaysWhoseItIs) {
+  std::string lines;
+  for (const char* name : {"1.png", "2.png", "3.bad", "4.bad", "5.png"})
+    lines += messages(R"("x")", fmt::format(R"(, "images": ["1.png", "{}"])", name));
+  const auto data = make(lines);
+  for (int again = 0; again < 20; ++again)
+    EXPECT_THAT(error_of(ErrorKind::data, [&] { data->batch({0, 1, 2, 3, 4}, 0); }),
+                HasSubstr("3.bad: ends too soon\n  while " + folder.file("d.jsonl:3")));
+}
+
+TEST_F(PictureData, OfManyTheOrderIsThatOfTheirPlaces) {
+  std::string lines;
+  std::vector<float> expected;
+  std::vector<std::int64_t> rows;
+  for (int i = 0; i < 40; ++i) {
+    const int first = i * 7 % 9 + 1, second = i * 5 % 9 + 1;
+    lines += messages(R"("x")", fmt::format(R"(, "images": ["{}.png", "{}.png"])", first, second));
+    for (const int one : {first, second}) expected.insert(expected.end(), 3 * one, static_cast<float>(one));
+    rows.push_back(i);
+  }
+  const auto data = make(lines);
+  for (int again = 0; again < 5; ++again) EXPECT_EQ(data->batch(rows, 0).pictures.values, expected);
+}
+
+// Headers are read when records are tokenised; of what is in the cache nobody has looked at them since.
+TEST_F(PictureData, ThatAreGoneAreFoundBeforeTraining) {
+  Dataset::Options how = options();
+  how.cache_folder = folder.file("cache");
+  const std::string lines = messages(R"("y")") + messages(R"("x")", R"(, "images": ["2.png"])");
+  folder.write("2.png", "");
+  make(lines, how);
+  make(lines, how);
+  std::filesystem::remove(folder.file("2.png"));
+  EXPECT_THAT(problem_of(lines, how), HasSubstr("d.jsonl:2: " + folder.file("2.png") + ": no such file any more"));
 }
 
 TEST_F(PictureData, PathsStartFromTheFolderThatIsGiven) {

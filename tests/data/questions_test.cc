@@ -196,10 +196,12 @@ TEST_P(Questions, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(refused(R"({"question": " ", "context": "Ada", "answers": []})"),
               HasSubstr("question: got an empty text, expected one"));
   EXPECT_THAT(refused(R"({"question": "Who?", "context": "Ada met Bo and others.", "answers": []})", options(6)),
-              HasSubstr("none is left for the second text"));
+              HasSubstr("bad.jsonl:1: the question leaves 0 tokens for the context, of 6; expected one at least\n"
+                        "  hint: raise data.max_length"));
   EXPECT_THAT(
       refused(R"({"question": "Who?", "context": "Ada met Bo and others in London.", "answers": []})", options(16, 12)),
-      HasSubstr("none would be new; expected more"));
+      HasSubstr("of 16; expected more than the 12 that windows share\n  hint: raise data.max_length, or lower "
+                "objective.doc_stride"));
   const ByteTokenizer bytes;
   EXPECT_THAT(error_of(ErrorKind::config,
                        [&] {

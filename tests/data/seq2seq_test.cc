@@ -153,5 +153,100 @@ TEST_F(Targets, ThatAreNoneAreRefused) {
               HasSubstr("the target is learnt, and nothing else"));
 }
 
+// As Hugging Face's collators fill records up.
+TEST_F(Targets, PaddingIsPassedOver) {
+  EXPECT_EQ(row(*make(R"({"input_ids": [97, 98, 257, 258, 258], "labels": [99, 257, 258, 258, -100]})")),
+            "ab$ > ^c = c$");
+  // In between it is a token as any other: some tokenizers pad with one that texts have.
+  EXPECT_EQ(row(*make(R"({"input_ids": [97, 258, 98, 257], "labels": [99, 257]})")), "a^b$ > ^c = c$");
+  EXPECT_THAT(refused(R"({"input_ids": [97, 258], "labels": [99, 257], "attention_mask": [1, 0]})"),
+              HasSubstr("attention_mask[1] is 0; expected 1"));
+}
+
+TEST_F(Targets, OfAListTheFirstIsLearnt) {
+  Dataset::Options how = options();
+  how.keep_references = true;
+  const auto data = make(R"({"prompt": "ab", "completion": ["c", "d", "e"]})"
+                         "\n"
+                         R"({"instruction": "ab", "output": ["f"]})",
+                         how);
+  EXPECT_EQ(row(*data), "ab$ > ^c = c$");
+  const std::vector<std::string>* kept = data->references(data->row(0)[1].record);
+  ASSERT_NE(kept, nullptr);
+  EXPECT_THAT(*kept, ElementsAre("c", "d", "e"));
+  EXPECT_THAT(*data->references(data->row(1)[1].record), ElementsAre("f"));
+  EXPECT_EQ(make(R"({"prompt": "ab", "completion": ["c"]})")->references(1), nullptr);
+  EXPECT_THAT(refused(R"({"prompt": "ab", "completion": ["c", 4]})"),
+              HasSubstr("field \"completion\": text 2 of the list is a number, expected a string"));
+  EXPECT_THAT(refused(R"({"prompt": "ab", "completion": []})"), HasSubstr("expected a string"));
+}
+
+TEST_F(Targets, OfTwoNobodySaysWhichIsMeant) {
+  EXPECT_THAT(refused(R"({"prompt": "ab", "completion": "c", "output": "d"})"),
+              HasSubstr("more than one field is a target: completion, output"));
+  EXPECT_THAT(refused(R"({"prompt": "ab", "instruction": "x", "output": "d"})"),
+              HasSubstr("more than one field is a source: prompt, instruction"));
+  EXPECT_EQ(row(*make(R"({"prompt": "ab", "gold": "c", "output": "d"})", options(), {{"completion", "gold"}})),
+            "ab$ > ^c = c$");
+}
+
+// A tokenizer of mBART-50's kind, or (suffix) of those before it.
+std::string tokenizer_of_languages(bool suffix) {
+  const std::string en = R"({"SpecialToken": {"id": "en_XX", "type_id": 0}})",
+                    text = R"({"Sequence": {"id": "A", "type_id": 0}})",
+                    end = R"({"SpecialToken": {"id": "</s>", "type_id": 0}})";
+  const std::string single = suffix ? text + "," + end + "," + en : en + "," + text + "," + end;
+  std::string added;
+  int id = 0;
+  for (const char* token : {"<pad>", "</s>", "<unk>", "en_XX", "ro_RO"})
+    added += fmt::format(R"({}{{"id": {}, "content": "{}", "single_word": false, "lstrip": false, "rstrip": false,
+                          "normalized": false, "special": true}})",
+                         id == 0 ? "" : ",", id, token),
+        ++id;
+  return R"({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [)" + added +
+         R"(], "normalizer": null, "pre_tokenizer": {"type": "Whitespace"}, "post_processor": {"type":
+         "TemplateProcessing", "single": [)" +
+         single + R"(], "pair": [)" + single +
+         R"(], "special_tokens": {"en_XX": {"id": "en_XX", "ids": [3], "tokens": ["en_XX"]},
+         "</s>": {"id": "</s>", "ids": [1], "tokens": ["</s>"]}}}, "decoder": null,
+         "model": {"type": "WordLevel", "vocab": {"<pad>": 0, "</s>": 1, "<unk>": 2, "en_XX": 3, "ro_RO": 4, "a": 5,
+         "b": 6, "c": 7}, "unk_token": "<unk>"}})";
+}
+
+TEST_F(Targets, LanguagesTakeThePlaceOfTheTokenizers) {
+  const auto ids = [&](const Dataset& data) {
+    std::vector<std::vector<std::int64_t>> all;
+    for (const HostDoc& doc : data.row(0)) all.push_back(doc.role == Role::target ? doc.targets : doc.ids);
+    return all;
+  };
+  using Ids = std::vector<std::vector<std::int64_t>>;
+  Dataset::Options how = options();
+  how.targets.start = 1;
+  for (const bool suffix : {false, true}) {
+    const TempFolder files;
+    const std::string file = files.write("tokenizer.json", tokenizer_of_languages(suffix));
+    files.write("tokenizer_config.json", R"({"eos_token": "</s>", "pad_token": "<pad>"})");
+    tokenizer_ = load_tokenizer(file);
+    const char* line = R"({"prompt": "a b", "completion": "c a"})";
+    how.targets.source_language = how.targets.target_language = "";
+    EXPECT_EQ(ids(*make(line, how)),
+              suffix ? (Ids{{5, 6, 1, 3}, {7, 5, 1, 3}}) : (Ids{{3, 5, 6, 1}, {3, 7, 5, 1}}));
+    how.targets.target_language = "ro_RO";
+    EXPECT_EQ(ids(*make(line, how)),
+              suffix ? (Ids{{5, 6, 1, 3}, {7, 5, 1, 4}}) : (Ids{{3, 5, 6, 1}, {4, 7, 5, 1}}));
+    how.targets.source_language = "ro_RO", how.targets.max_length = 3;
+    EXPECT_EQ(ids(*make(line, how)),
+              suffix ? (Ids{{5, 6, 1, 4}, {7, 1, 4}}) : (Ids{{4, 5, 6, 1}, {4, 7, 1}}));
+    how.targets.max_length.reset();
+    how.targets.source_language = "ro";
+    EXPECT_THAT(error_of(ErrorKind::config, [&] { make(line, how); }),
+                HasSubstr("src_lang: the tokenizer has no token \"ro\""));
+  }
+  tokenizer_ = load_tokenizer("bytes");
+  how.targets.source_language = "a";
+  EXPECT_THAT(error_of(ErrorKind::config, [&] { make(R"({"prompt": "a b", "completion": "c a"})", how); }),
+              HasSubstr("src_lang: the tokenizer puts nothing around a text"));
+}
+
 }  // namespace
 }  // namespace hone::test

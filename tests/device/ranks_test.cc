@@ -64,7 +64,17 @@ TEST_F(RanksOnDevices, ThatHaveAShareEach) {
 TEST_F(RanksOnDevices, OfAnyNumber) {
   compare("whole", {{"trainer.precision", "bf16"}});
   compare("shares", {kShares, {"trainer.precision", "bf16"}});
+  compare("pairs", {{"parallel.context", "2"}, {"trainer.precision", "bf16"}});
   expect_same(4);
+}
+
+// Of micro-batches: what goes between them within a pass.
+TEST_F(RanksOnDevices, ThatComputeTogether) {
+  const Overrides::value_type two{"parallel.context", "2"};
+  compare("whole", {two});
+  compare("shares", {two, kShares, {"trainer.precision", "bf16"}, {"trainer.checkpoint_blocks", "true"}});
+  compare("balanced", {two, {"model", routed_model(", output_router_logits: true")}});
+  expect_same(2);
 }
 
 TEST_F(RanksOnDevices, ThatGoOn) {
@@ -115,8 +125,9 @@ TEST_F(RanksOnDevices, WaitForNothingInAMicroBatch) {
   add("waits", "pretend", six);
   add("waits-shares", "pretend", {six[0], kShares, {"trainer.precision", "bf16"}});
   add("waits-recomputed", "pretend", {six[0], kShares, {"trainer.checkpoint_blocks", "true"}});
+  add("waits-together", "pretend", {six[0], {"parallel.context", "2"}});
   ASSERT_EQ(start(2), 0);
-  for (const char* name : {"waits", "waits-shares", "waits-recomputed"})
+  for (const char* name : {"waits", "waits-shares", "waits-recomputed", "waits-together"})
     for (const int rank : {0, 1}) EXPECT_EQ(waits(name, rank), 2) << name << ": the losses, and then the norm";
 }
 

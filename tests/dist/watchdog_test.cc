@@ -115,6 +115,27 @@ TEST(Watchdog, WhoeverIsBehindIsNamed) {
             "warning: has waited 1 s for rank 1, which is at step 7, saving\n");
 }
 
+// Of four in groups of two: who is in another group is not waited for, whatever it has come to.
+TEST(Watchdog, WhoeverIsBehindInAGroupIsNamed) {
+  Store store = Store::serve("127.0.0.1", 0);
+  Place place = one_of_two(store, 1);
+  place.size = 4;
+  std::vector<std::unique_ptr<Watchdog>> dogs;
+  ::testing::internal::CaptureStderr();
+  for (place.rank = 0; place.rank < 4; ++place.rank)
+    dogs.push_back(std::make_unique<Watchdog>(Store::connect(place.address, place.port, 5), place));
+  for (const auto& dog : dogs) dog->begin_exchange(), dog->end_exchange();
+  dogs[3]->at("step 7, saving");
+  dogs[2]->begin_exchange(/*within=*/2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  dogs[3]->begin_exchange(2);
+  for (const auto& dog : dogs) dog->end_exchange();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  for (const auto& dog : dogs) dog->leave();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "warning: has waited 1 s for rank 3, which is at step 7, saving\n");
+}
+
 // The host has begun an exchange and gone on: its device has nothing to do until the other one comes.
 TEST(Watchdog, WhomADeviceWaitsForIsNamed) {
   Two ranks;

@@ -70,6 +70,31 @@ TEST(World, TextsOfAnyLengthComeInRankOrder) {
   }
 }
 
+// Of groups beside what all ranks do, which some have begun earlier than others.
+TEST(World, GroupsExchangeBesideAllRanks) {
+  test::on_ranks(4, [](const World& world) {
+    const World pair = world.among(2), again = world.among(2), all = world.among(4);
+    EXPECT_EQ(pair.size(), 2);
+    EXPECT_EQ(pair.rank(), world.rank() % 2);
+    EXPECT_EQ(world.among(1).size(), 1);
+    const at::Tensor whole = at::full({8}, world.rank() + 1.0, at::kDouble), share = at::empty({2}, at::kDouble);
+    std::unique_ptr<Begun> sum;
+    if (world.rank() < 2) sum = world.begin_sum(whole, share);
+    const at::Tensor from = at::arange(4, at::kDouble) + 10 * world.rank(), to = at::empty({4}, at::kDouble);
+    for (const World& one : {pair, again}) {
+      one.begin_all_to_all(from, to)->wait();
+      const double first = 10 * (world.rank() - pair.rank()) + 2 * pair.rank();
+      EXPECT_TRUE(at::equal(to, at::tensor({first, first + 1, first + 10, first + 11}, at::kDouble)));
+    }
+    if (!sum) sum = world.begin_sum(whole, share);
+    sum->wait();
+    EXPECT_TRUE(at::equal(share, at::full({2}, 10.0, at::kDouble)));
+    EXPECT_EQ(pair.total(static_cast<double>(world.rank())), world.rank() < 2 ? 1 : 5);
+    EXPECT_EQ(all.total(1.0), 4);
+    EXPECT_GT(world.traffic().bytes, 3 * 2 * sizeof(double));
+  });
+}
+
 TEST(World, ARankThatDoesNotComeIsNamed) {
   dist::Store served = dist::Store::serve("127.0.0.1", 0);
   dist::Place place;

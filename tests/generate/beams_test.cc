@@ -62,6 +62,40 @@ TEST(Beams, AreNotDrawnAndEndAtTokens) {
   EXPECT_HONE_ERROR(generator.generate({{5, 6}}, config), config, "stop: not with num_beams");
 }
 
+// Searches end at different times, and prompts are of different lengths.
+TEST(Beams, AnswersAreThoseOfEachPromptAlone) {
+  std::set<std::size_t> lengths;
+  for (const char* folder : {"models/llama", "seq2seq/t5-gated", "seq2seq/bart"}) {
+    const auto model = load_model(std::string(kFolders) + folder, Precision::fp32);
+    Generator generator(*model, load_tokenizer("bytes"));
+    GenerateConfig config;
+    config.num_beams = 4, config.max_new_tokens = 14, config.ignore_eos = true;
+    std::vector<std::vector<std::int32_t>> prompts;
+    for (int i = 0; i < 7; ++i) {
+      prompts.emplace_back();
+      for (int t = 0; t < 3 + 2 * (i % 4); ++t) prompts.back().push_back(3 + (11 * i + 7 * t * t + t) % 57);
+    }
+    const auto endless = generator.generate(prompts, config);
+    config.ignore_eos = false, config.eos_token_id = {endless[0].ids[3], endless[2].ids[8], endless[5].ids[12]};
+    config.batch_size = 1;
+    const auto alone = generator.generate(prompts, config);
+    const GenerateStats one_by_one = generator.stats();
+    for (const std::int64_t together : {3, 7}) {
+      config.batch_size = together;
+      std::vector<std::size_t> finished;
+      const auto made = generator.generate(
+          prompts, config, {}, [&](std::size_t prompt, const Generated&) { finished.push_back(prompt); });
+      EXPECT_EQ(finished.size(), prompts.size());
+      EXPECT_EQ(generator.stats().decoded_tokens, one_by_one.decoded_tokens);
+      for (std::size_t i = 0; i < prompts.size(); ++i) {
+        EXPECT_EQ(made[i].ids, alone[i].ids) << folder << " " << i;
+        lengths.insert(alone[i].ids.size());
+      }
+    }
+  }
+  EXPECT_GT(lengths.size(), 1u);
+}
+
 // What is drawn, too, keeps to it.
 TEST(Beams, WhatIsForbiddenIsNotDrawn) {
   const auto model = load_model(kFolders + "models/llama", Precision::fp32);

@@ -137,6 +137,62 @@ TEST(KeptTexts, TakeNoMoreMemoryThanTheyMay) {
   EXPECT_EQ(a.kept[0], 0) << "b took its place";
 }
 
+// Conversations that go on side by side, of unlike lengths; one is new, and one is told the same as another.
+TEST_P(Engines, ReadTurnsFromWhereTheLastOnesEnded) {
+  const at::NoGradGuard no_grad;
+  const auto tokenizer = load_tokenizer("bytes");
+  const auto kept = std::make_shared<KeptTurns>(3);
+  Engine plain(*model->causal_lm(), *tokenizer, "", 4), keeping(*model->causal_lm(), *tokenizer, "", 4);
+  keeping.keep_texts_in(kept);
+  std::vector<Ids> texts = {counting(5, 7), counting(9, 11), counting(7, 13), counting(7, 13)};
+  for (int turn = 0; turn < 3; ++turn) {
+    Turn now{texts}, expected{texts};
+    answer(keeping, now);
+    answer(plain, expected);
+    EXPECT_EQ(now.answers, expected.answers) << turn;
+    EXPECT_EQ(kept->size(), 3) << "of four";
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const bool is_kept = turn > 0 && i < 3;
+      EXPECT_EQ(now.kept[i], is_kept ? std::ssize(texts[i]) - 2 - static_cast<std::int64_t>(i) : 0) << turn << i;
+      texts[i].insert(texts[i].end(), now.answers[i].begin(), now.answers[i].end());
+      for (std::size_t k = 0; k <= i; ++k) texts[i].push_back(static_cast<std::int32_t>(3 + k + i));
+    }
+  }
+  for (std::size_t i = 0; i < 3; ++i) kept->forget(texts[i]);
+  EXPECT_EQ(kept->size(), 0);
+}
+
+// As a text alone whose tokens are rotated by the angles of longer ones leaves nothing, so does one beside it.
+TEST(KeptTurns, KeepNothingOfACacheThatALongerTextHasJoined) {
+  const at::NoGradGuard no_grad;
+  const auto tokenizer = load_tokenizer("bytes");
+  for (const std::string name : {"rope-longrope-short", "rope-dynamic-short"}) {
+    const auto model = load_model(HONE_SOURCE_DIR "/tests/golden/models/" + name, Precision::fp32);
+    const Ids text = counting(5, 7), longer = counting(20, 11);  // beyond 16 angles are others
+    auto config = std::make_shared<GenerateConfig>();
+    config->ignore_eos = true;
+    const auto run = [&](bool with_longer) {
+      const auto kept = std::make_shared<KeptTurns>(4);
+      Engine engine(*model->causal_lm(), *tokenizer, "", 2);
+      engine.keep_texts_in(kept);
+      engine.add({{0, text, config, Random(1, "generate"), 6}});
+      Ids found;
+      const auto step = [&] {
+        engine.step({}, [&](std::size_t number, const Generated& one) { found = number == 0 ? one.ids : found; });
+      };
+      step();
+      if (with_longer) engine.add({{1, longer, config, Random(1, "generate"), 1}});  // which leaves in the next step
+      while (engine.rows() > 0) step();
+      return std::pair(found, kept->size());
+    };
+    const auto [alone, of_it] = run(false);
+    const auto [beside, of_both] = run(true);
+    EXPECT_EQ(alone, beside) << name;
+    EXPECT_EQ(of_it, 1) << name;
+    EXPECT_EQ(of_both, 0) << name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Engines,
                          ::testing::Values("models/llama", "models/mistral-sliding", "decoders/xlstm",
                                            "decoders/qwen3_next", "decoders/deepseek_v3", "decoders/gemma4",

@@ -46,5 +46,13 @@ TEST(Fresh, AnIdThatIsNotThereIsNull) {
   EXPECT_EQ(ids_in(filled(R"({"vocab_size": 257})", bytes.get())), "256 null null ") << "no row of the table";
 }
 
+TEST(Fresh, AModernBertHasNoIdsOfAnotherVocabulary) {
+  const config::Node node = filled(R"({"model_type": "modernbert", "sep_token_id": 3})", nullptr);
+  ASSERT_TRUE(node.find("cls_token_id"));
+  EXPECT_TRUE(node.find("cls_token_id")->is_null());
+  EXPECT_EQ(node.find("sep_token_id")->text(), "3");
+  EXPECT_FALSE(filled(R"({"model_type": "bert"})", nullptr).find("cls_token_id"));
+}
+
 }  // namespace
 }  // namespace hone::test

@@ -132,6 +132,23 @@ TEST_F(RunFolderTest, NewMovesTheOldRunAside) {
   EXPECT_TRUE(RunFolder(env_, folder_ / "a").existed());
 }
 
+TEST_F(RunFolderTest, ANewRunThatDoesNotBeginLeavesTheOldOneWhereItWas) {
+  RunFolder(env_, folder_ / "a").write_config("k: 1");
+  fs::create_directory_symlink("a", folder_ / "link");
+  for (const char* name : {"a", "link", "new"}) {
+    RunFolder run(env_, folder_ / name, {.fresh = true});
+    run.discard_if_new();
+    EXPECT_EQ(test::content_of(folder_ / "a/config.yaml"), "k: 1") << name;
+    EXPECT_FALSE(fs::exists(folder_ / "a.old-1")) << name;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+  RunFolder begun(env_, folder_ / "a", {.fresh = true});
+  begun.write_config("k: 2");
+  begun.discard_if_new();
+  EXPECT_EQ(test::content_of(folder_ / "a/config.yaml"), "k: 2");
+  EXPECT_EQ(test::content_of(folder_ / "a.old-1/config.yaml"), "k: 1");
+}
+
 TEST_F(RunFolderTest, NewDoesNotMoveARunInProgress) {
   RunFolder run(env_, folder_ / "a");
   run.write_config("x");

@@ -76,6 +76,21 @@ TEST(BertFolders, OtherLabelsGetANewHead) {
   EXPECT_TRUE(at::equal(fresh, weights(FreshWeights{1, true})));
 }
 
+// What a folder may lack, so that a head can be new: never weights of the encoder.
+TEST(EncoderFolders, OnlyHeadsMayBeFresh) {
+  for (const char* name : {"albert", "bert", "deberta", "distilbert", "electra", "modernbert", "mpnet", "roberta"}) {
+    const auto model = load_classifier(name);
+    std::int64_t of_heads = 0;
+    model->each_weight([&](const std::string& weight, const Weight&) {
+      const bool of_body = weight.starts_with(model->base_prefix());
+      const bool pools = weight.find("pooler.") != std::string::npos;
+      EXPECT_EQ(model->may_be_fresh(weight), !of_body || pools) << name << ": " << weight;
+      of_heads += !of_body;
+    });
+    EXPECT_GE(of_heads, 2) << name;
+  }
+}
+
 TEST(BertFolders, ATypeThatTheModelHasNotIsToldOfAsOne) {
   const std::map<std::string, Tensor> golden = read_all(kClassifiers / "bert" / "golden.safetensors");
   const auto model = load_classifier("bert");

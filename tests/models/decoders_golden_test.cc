@@ -11,6 +11,7 @@
 #include "models/by_cache.h"
 #include "models/documents.h"
 #include "models/golden_checks.h"
+#include "models/small_config.h"
 
 namespace hone::test {
 namespace {
@@ -126,19 +127,8 @@ TEST(Decoders, ExportedAndReadAgainIsTheSame) {
 
 // ---- configurations
 
-std::string problem_of_decoder(const std::string& more) {
-  auto json = nlohmann::json::parse(R"({"vocab_size": 32, "hidden_size": 16, "intermediate_size": 24,
+const SmallConfig kSmallDecoder(R"({"vocab_size": 32, "hidden_size": 16, "intermediate_size": 24,
       "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": 0})");
-  json.update(nlohmann::json::parse("{" + more + "}"));
-  try {
-    Problems problems;
-    build_model(config::parse_json(json.dump(), "config.json", problems), "config.json");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(DecoderConfigs, ThatCannotBeSayWhyOnce) {
   const std::pair<std::string, std::string> cases[] = {
@@ -179,11 +169,7 @@ TEST(DecoderConfigs, ThatCannotBeSayWhyOnce) {
       {R"("model_type": "glm", "partial_rotary_factor": 0.001)", "partial_rotary_factor: got 0.001, expected a share"},
       {R"("model_type": "glm4", "mlp_bias": true)", "mlp_bias: glm4 has no such key"},
       {R"("model_type": "glm4", "layer_types": ["full_attention"])", "layer_types: "}};
-  for (const auto& [json, expected] : cases) {
-    const std::string problem = problem_of_decoder(json);
-    EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
-    EXPECT_TRUE(problem.starts_with("1 problem in config.json\n")) << problem;
-  }
+  kSmallDecoder.expect_problems(cases);
 }
 
 // Keys of published files that mean nothing, in transformers as here.
@@ -207,7 +193,7 @@ TEST(DecoderConfigs, OfPublishedFilesAreRead) {
            "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]})",
         R"("model_type": "glm4", "attention_bias": false, "partial_rotary_factor": 0.5, "rope_scaling": null,
            "rope_theta": 10000.0, "eos_token_id": [1, 2, 3], "head_dim": 12)"})
-    EXPECT_EQ(problem_of_decoder(more), "no error") << more;
+    EXPECT_EQ(kSmallDecoder.problem_with(more), "no error") << more;
 }
 
 std::string told(const std::string& json) {

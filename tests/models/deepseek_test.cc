@@ -8,32 +8,17 @@
 #include "hone/adapter.h"
 #include "hone/generate.h"
 #include "models/by_cache.h"
+#include "models/small_config.h"
 #include "models/write_tensors.h"
 
 namespace hone::test {
 namespace {
 
-std::unique_ptr<Model> deepseek_of(const std::string& more) {
-  auto json = nlohmann::json::parse(R"({"model_type": "deepseek_v3", "vocab_size": 500, "hidden_size": 64,
+const SmallConfig kDeepseek(R"({"model_type": "deepseek_v3", "vocab_size": 500, "hidden_size": 64,
       "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 4, "num_hidden_layers": 2,
       "kv_lora_rank": 24, "q_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
       "n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1, "moe_intermediate_size": 16,
       "first_k_dense_replace": 1})");
-  const auto others = nlohmann::json::parse("{" + more + "}");
-  for (const auto& [key, value] : others.items()) value == "absent" ? (void)json.erase(key) : (void)(json[key] = value);
-  Problems problems;
-  return build_model(config::parse_json(json.dump(), "config.json", problems), "config.json");
-}
-
-std::string problem_of_deepseek(const std::string& more) {
-  try {
-    deepseek_of(more);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(DeepseekConfigs, WhatItCannotBeIsAnError) {
   const std::pair<const char*, const char*> cases[] = {
@@ -66,33 +51,30 @@ TEST(DeepseekConfigs, WhatItCannotBeIsAnError) {
        "rope_parameters.mscale_all_dim: scales all of a head's scores in transformers; expected it with rope_type"},
       {R"("n_routed_experts": 60000, "hidden_size": 40000, "num_hidden_layers": 9000)",
        "n_routed_experts: 539940000 in all layers together, expected at most 1000000"}};
-  for (const auto& [json, expected] : cases) {
-    const std::string problem = problem_of_deepseek(json);
-    EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
-  }
+  kDeepseek.expect_problems(cases, /*alone=*/false);
 }
 
 // Keys of DeepSeek-V2-Lite's, DeepSeek-V3's, GLM-4.5's and GLM-4.7-Flash's published files.
 TEST(DeepseekConfigs, OfPublishedFilesAreRead) {
-  EXPECT_EQ(problem_of_deepseek(R"("model_type": "deepseek_v2", "aux_loss_alpha": 0.001, "seq_aux": true, "n_group": 1,
+  EXPECT_EQ(kDeepseek.problem_with(R"("model_type": "deepseek_v2", "aux_loss_alpha": 0.001, "seq_aux": true, "n_group": 1,
       "topk_group": 1, "topk_method": "greedy", "scoring_func": "softmax", "moe_layer_freq": 1, "pretraining_tp": 1,
       "q_lora_rank": null, "norm_topk_prob": false, "n_shared_experts": 2, "routed_scaling_factor": 1.0, "rope_scaling":
       {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707,
       "original_max_position_embeddings": 4096, "type": "yarn"}, "rope_theta": 10000, "torch_dtype": "bfloat16")"),
             "no error");
-  EXPECT_EQ(problem_of_deepseek(R"("ep_size": 1, "topk_method": "noaux_tc", "scoring_func": "sigmoid",
+  EXPECT_EQ(kDeepseek.problem_with(R"("ep_size": 1, "topk_method": "noaux_tc", "scoring_func": "sigmoid",
       "num_nextn_predict_layers": 1, "norm_topk_prob": true, "routed_scaling_factor": 2.5, "tie_word_embeddings": false,
       "auto_map": {"AutoConfig": "x"}, "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0,
       "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096, "type": "yarn"}, "rope_theta": 10000)"),
             "no error");
   const std::string no_latent = R"("kv_lora_rank": "absent", "q_lora_rank": "absent", "qk_nope_head_dim": "absent",
       "qk_rope_head_dim": "absent", "v_head_dim": "absent", )";
-  EXPECT_EQ(problem_of_deepseek(no_latent + R"("model_type": "glm4_moe", "use_qk_norm": true, "head_dim": 16,
+  EXPECT_EQ(kDeepseek.problem_with(no_latent + R"("model_type": "glm4_moe", "use_qk_norm": true, "head_dim": 16,
       "num_key_value_heads": 2, "partial_rotary_factor": 0.5, "attention_bias": true, "num_nextn_predict_layers": 1,
       "rope_scaling": null, "rope_theta": 1000000)"),
             "no error");
   EXPECT_EQ(
-      problem_of_deepseek(R"("model_type": "glm4_moe_lite", "topk_method": "noaux_tc", "partial_rotary_factor": 1.0,
+      kDeepseek.problem_with(R"("model_type": "glm4_moe_lite", "topk_method": "noaux_tc", "partial_rotary_factor": 1.0,
       "num_nextn_predict_layers": 1, "rope_scaling": null, "rope_theta": 1000000)"),
       "no error");
 }
@@ -105,14 +87,14 @@ TEST(Deepseek, LatentsGoWithTheirRows) {
 
 // Sizes as published ones, which are beyond those of other heads.
 TEST(Deepseek, LargeLatentsGiveWhatAWholePassGives) {
-  const auto made = deepseek_of(R"("kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
+  const auto made = kDeepseek.with(R"("kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
       "v_head_dim": 128, "initializer_range": 0.06)");
   init_weights(*made, 3, Precision::fp32);
   expect_cache_is_whole_pass(*made->causal_lm(), "large");
 }
 
 TEST(Deepseek, AdaptersOfKeysAndValuesCountInGeneration) {
-  const auto made = deepseek_of(R"("initializer_range": 0.2)");
+  const auto made = kDeepseek.with(R"("initializer_range": 0.2)");
   init_weights(*made, 3, Precision::fp32);
   const CausalLm& model = *made->causal_lm();
   const std::vector<std::vector<std::int64_t>> texts{{3, 9, 40, 77, 12, 6}};
@@ -134,7 +116,7 @@ TEST(Deepseek, AdaptersOfKeysAndValuesCountInGeneration) {
 
 // Experts that had fewer tokens than the mean are corrected upwards, others downwards.
 TEST(Deepseek, CorrectionsFollowTheTokens) {
-  const auto model = deepseek_of(R"("router_bias_update_rate": 0.01)");
+  const auto model = kDeepseek.with(R"("router_bias_update_rate": 0.01)");
   init_weights(*model, 3, Precision::bf16);
   Weight* bias = nullptr;
   model->each_weight([&](const std::string& name, Weight& weight) {
@@ -155,7 +137,7 @@ TEST(Deepseek, CorrectionsFollowTheTokens) {
 }
 
 TEST(Deepseek, CorrectionsStayWhereNothingIsSaid) {
-  const auto model = deepseek_of("");
+  const auto model = kDeepseek.with("");
   init_weights(*model, 3, Precision::fp32);
   Batch batch;
   batch.ids_BT = at::arange(64, at::kLong).view({2, 32});
@@ -168,7 +150,7 @@ TEST(Deepseek, CorrectionsStayWhereNothingIsSaid) {
 
 // What others route by: vLLM takes a softmax where nothing is said.
 TEST(DeepseekConfigs, KeysThatOthersReadAreKept) {
-  const auto config = deepseek_of(R"("topk_method": "noaux_tc", "scoring_func": "sigmoid", "moe_layer_freq": 1,
+  const auto config = kDeepseek.with(R"("topk_method": "noaux_tc", "scoring_func": "sigmoid", "moe_layer_freq": 1,
       "ep_size": 1, "seq_aux": true, "aux_loss_alpha": 0.0001)")->hf_config();
   for (const char* key : {"topk_method", "scoring_func", "moe_layer_freq", "ep_size", "seq_aux", "aux_loss_alpha"})
     EXPECT_TRUE(config.find(key)) << key;

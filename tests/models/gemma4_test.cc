@@ -8,30 +8,16 @@
 #include "harness/files.h"
 #include "hub/more_rows.h"
 #include "models/by_cache.h"
+#include "models/small_config.h"
 #include "models/write_tensors.h"
 
 namespace hone::test {
 namespace {
 
-std::unique_ptr<Model> gemma4_of(const std::string& more, const HeadRequest& head = {}) {
-  auto json = nlohmann::json::parse(R"({"model_type": "gemma4_text", "vocab_size": 32, "hidden_size": 16,
+const SmallConfig kSmallGemma4(R"({"model_type": "gemma4_text", "vocab_size": 32, "hidden_size": 16,
       "intermediate_size": 24, "num_hidden_layers": 4, "num_attention_heads": 2, "num_key_value_heads": 1,
       "head_dim": 8, "global_head_dim": 12, "hidden_size_per_layer_input": 0,
       "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]})");
-  json.update(nlohmann::json::parse("{" + more + "}"));
-  Problems problems;
-  return build_model(config::parse_json(json.dump(), "config.json", problems), "config.json", head);
-}
-
-std::string problem_of_gemma4(const std::string& more, const HeadRequest& head = {}) {
-  try {
-    gemma4_of(more, head);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Gemma4Configs, WhatItCannotBeIsAnError) {
   const std::pair<const char*, const char*> cases[] = {
@@ -63,17 +49,14 @@ TEST(Gemma4Configs, WhatItCannotBeIsAnError) {
        "enable_moe_block: gemma4_unified_text has no such key"},
       {R"("architectures": ["Gemma4TextForSequenceClassification"])",
        "architectures: transformers has no classifier of type gemma4_text"}};
-  for (const auto& [json, expected] : cases) {
-    const std::string problem = problem_of_gemma4(json);
-    EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
-    EXPECT_TRUE(problem.starts_with("1 problem in config.json\n")) << problem;
-  }
-  EXPECT_THAT(problem_of_gemma4("", {.labels = {"a", "b"}}), testing::HasSubstr("no classifier of type gemma4_text"));
+  kSmallGemma4.expect_problems(cases);
+  EXPECT_THAT(kSmallGemma4.problem_with("", {.labels = {"a", "b"}}),
+              testing::HasSubstr("no classifier of type gemma4_text"));
 }
 
 // Keys of published files, in the form that they had first, and of those that other readers leave empty.
 TEST(Gemma4Configs, OfPublishedFilesAreRead) {
-  const auto model = gemma4_of(R"("attention_bias": false, "attention_k_eq_v": false, "dtype": "bfloat16",
+  const auto model = kSmallGemma4.with(R"("attention_bias": false, "attention_k_eq_v": false, "dtype": "bfloat16",
       "enable_moe_block": false, "expert_intermediate_size": null, "final_logit_softcapping": 30.0,
       "global_head_dim": 16, "hidden_activation": "gelu_pytorch_tanh", "hidden_size_per_layer_input": 4,
       "moe_intermediate_size": null, "num_experts": null, "num_global_key_value_heads": null,
@@ -86,7 +69,7 @@ TEST(Gemma4Configs, OfPublishedFilesAreRead) {
   for (const CacheSpec::Layer& layer : model->causal_lm()->cache_spec().layers) kept.push_back(layer.kv_heads);
   EXPECT_EQ(sizes, (std::vector<std::int64_t>{8, 16, 8, 16}));
   EXPECT_EQ(kept, (std::vector<std::int64_t>{1, 1, 0, 0}));
-  EXPECT_EQ(problem_of_gemma4(R"("model_type": "gemma4_unified_text", "enable_moe_block": false,
+  EXPECT_EQ(kSmallGemma4.problem_with(R"("model_type": "gemma4_unified_text", "enable_moe_block": false,
       "hidden_size_per_layer_input": 0, "use_bidirectional_attention": "vision")"),
             "no error");
 }
@@ -113,7 +96,7 @@ TEST(Gemma4Configs, AbsentKeysMeanWhatTheyDoInTransformers) {
 }
 
 TEST(Gemma4, FreshWeightsAreThoseOfTransformers) {
-  const auto model = gemma4_of(R"("hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": 32,
+  const auto model = kSmallGemma4.with(R"("hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": 32,
       "enable_moe_block": true, "num_experts": 3, "top_k_experts": 2, "moe_intermediate_size": 64)");
   init_weights(*model, 1, Precision::fp32);
   std::map<std::string, Tensor> weights;

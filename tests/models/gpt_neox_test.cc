@@ -3,26 +3,12 @@
 
 #include "hone/adapter.h"
 #include "models/golden.h"
+#include "models/small_config.h"
 
 namespace hone::test {
 namespace {
 
-std::unique_ptr<Model> gpt_neox_of(const std::string& more) {
-  Problems problems;
-  const auto node = config::parse_json(R"({"model_type": "gpt_neox", "num_hidden_layers": 2, )" + more + "}",
-                                       "config.json", problems);
-  return build_model(node, "config.json");
-}
-
-std::string problem_of_gpt_neox(const std::string& more) {
-  try {
-    gpt_neox_of(more);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "no error";
-}
+const SmallConfig kSmallNeox(R"({"model_type": "gpt_neox", "num_hidden_layers": 2})");
 
 TEST(GptNeoXConfigs, WhatItCannotBeIsAnError) {
   const std::pair<const char*, const char*> cases[] = {
@@ -31,14 +17,11 @@ TEST(GptNeoXConfigs, WhatItCannotBeIsAnError) {
       {R"("hidden_size": 64, "num_attention_heads": 4, "rotary_pct": 0.2)", "partial_rotary_factor: got 0.2"},
       {R"("hidden_act": "tanh")", "hidden_act: got \"tanh\""},
       {R"("num_key_value_heads": 2)", "num_key_value_heads: no such option"}};
-  for (const auto& [json, expected] : cases) {
-    const std::string problem = problem_of_gpt_neox(json);
-    EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
-  }
+  kSmallNeox.expect_problems(cases, /*alone=*/false);
 }
 
 TEST(GptNeoXConfigs, OfPublishedFilesAreRead) {  // Pythia's keys
-  EXPECT_EQ(problem_of_gpt_neox(R"("architectures": ["GPTNeoXForCausalLM"], "bos_token_id": 0, "eos_token_id": 0,
+  EXPECT_EQ(kSmallNeox.problem_with(R"("architectures": ["GPTNeoXForCausalLM"], "bos_token_id": 0, "eos_token_id": 0,
       "hidden_act": "gelu", "hidden_size": 512, "initializer_range": 0.02, "intermediate_size": 2048,
       "layer_norm_eps": 1e-05, "max_position_embeddings": 2048, "num_attention_heads": 8, "rotary_emb_base": 10000,
       "rotary_pct": 0.25, "tie_word_embeddings": false, "torch_dtype": "float16", "transformers_version": "4.24.0",
@@ -48,7 +31,7 @@ TEST(GptNeoXConfigs, OfPublishedFilesAreRead) {  // Pythia's keys
 
 // As PEFT: its output layer is no linear layer of the body, whatever it is called.
 TEST(GptNeoX, AllLinearLeavesTheHeadOut) {
-  const auto model = gpt_neox_of(R"("hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96)");
+  const auto model = kSmallNeox.with(R"("hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96)");
   LoraConfig config;
   config.rank = 4;
   const LoraReport report = plan_lora(*model, config);

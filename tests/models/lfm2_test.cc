@@ -9,28 +9,14 @@
 #include "config/texts_half.h"
 #include "hone/adapter.h"
 #include "models/by_cache.h"
+#include "models/small_config.h"
 #include "nn/lora.h"
 
 namespace hone::test {
 namespace {
 
-std::unique_ptr<Model> lfm2_of(const std::string& more) {
-  auto json = nlohmann::json::parse(R"({"model_type": "lfm2", "vocab_size": 90, "hidden_size": 24,
+const SmallConfig kLfm2(R"({"model_type": "lfm2", "vocab_size": 90, "hidden_size": 24,
       "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2})");
-  json.update(nlohmann::json::parse("{" + more + "}"));
-  Problems problems;
-  return build_model(config::parse_json(json.dump(), "config.json", problems), "config.json");
-}
-
-std::string problem_of_lfm2(const std::string& more) {
-  try {
-    lfm2_of(more);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Lfm2Configs, WhatItCannotBeIsAnError) {
   const std::pair<const char*, const char*> cases[] = {
@@ -55,19 +41,15 @@ TEST(Lfm2Configs, WhatItCannotBeIsAnError) {
        "full_attn_idxs: no such option"},
       {R"("model_type": "lfm2_moe", "layer_types": ["conv", "conv", "conv"], "num_experts": 3)",
        "num_experts_per_tok: got 4, expected at most as many as there are experts (3)"}};
-  for (const auto& [json, expected] : cases) {
-    const std::string problem = problem_of_lfm2(json);
-    EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
-    EXPECT_TRUE(problem.starts_with("1 problem in config.json\n")) << problem;
-  }
+  kLfm2.expect_problems(cases);
 }
 
 TEST(Lfm2Configs, AllLayersHaveAttentionUnlessItIsSaid) {
-  EXPECT_EQ(lfm2_of("")->attention().size(), 3u);
-  EXPECT_EQ(lfm2_of(R"("full_attn_idxs": [2])")->attention().size(), 1u);
-  EXPECT_EQ(lfm2_of(R"("full_attn_idxs": [2], "layer_types": ["conv", "conv", "conv"])")->attention().size(), 0u);
-  EXPECT_TRUE(lfm2_of("")->shares_prefixes());
-  EXPECT_FALSE(lfm2_of(R"("full_attn_idxs": [2])")->shares_prefixes());  // a convolution is of one document
+  EXPECT_EQ(kLfm2.with("")->attention().size(), 3u);
+  EXPECT_EQ(kLfm2.with(R"("full_attn_idxs": [2])")->attention().size(), 1u);
+  EXPECT_EQ(kLfm2.with(R"("full_attn_idxs": [2], "layer_types": ["conv", "conv", "conv"])")->attention().size(), 0u);
+  EXPECT_TRUE(kLfm2.with("")->shares_prefixes());
+  EXPECT_FALSE(kLfm2.with(R"("full_attn_idxs": [2])")->shares_prefixes());  // a convolution is of one document
 }
 
 // The numbers are transformers'.
@@ -81,7 +63,7 @@ TEST(Lfm2Configs, TheMlpIsAsWideAsInTransformers) {
   } cases[] = {{12288, 1, 256, true, 8192}, {6656, 1, 256, true, 4608}, {10752, 1, 256, true, 7168},
                {40, 1.3, 8, true, 40},      {100, 1, 7, true, 70},      {101, 1, 256, false, 101}};
   for (const auto& [given, times, multiple, adjusts, expected] : cases) {
-    const auto model = lfm2_of(fmt::format(
+    const auto model = kLfm2.with(fmt::format(
         R"("intermediate_size": {}, "block_ffn_dim_multiplier": {}, "block_multiple_of": {},
            "block_auto_adjust_ff_dim": {})",
         given, times, multiple, adjusts));
@@ -95,7 +77,7 @@ TEST(Lfm2Configs, TheMlpIsAsWideAsInTransformers) {
 
 // Keys of LFM2's published files.
 TEST(Lfm2Configs, OfPublishedFilesAreRead) {
-  EXPECT_EQ(problem_of_lfm2(R"("architectures": ["Lfm2ForCausalLM"], "block_auto_adjust_ff_dim": true, "block_dim": 24,
+  EXPECT_EQ(kLfm2.problem_with(R"("architectures": ["Lfm2ForCausalLM"], "block_auto_adjust_ff_dim": true, "block_dim": 24,
       "block_ff_dim": 48, "block_ffn_dim_multiplier": 1.0, "block_mlp_init_scale": 1.0, "block_multiple_of": 256,
       "block_norm_eps": 1e-05, "block_out_init_scale": 1.0, "block_use_swiglu": true, "block_use_xavier_init": true,
       "bos_token_id": 1, "conv_L_cache": 3, "conv_bias": false, "conv_dim": 24, "conv_dim_out": 24,
@@ -141,7 +123,7 @@ TEST(Lfm2Configs, AbsentKeysOfExpertsMeanWhatTheyDoInTransformers) {
 }
 
 TEST(Lfm2, FreshWeightsAreThoseOfTransformers) {
-  const auto model = lfm2_of(R"("hidden_size": 200, "conv_bias": true, "full_attn_idxs": [1])");
+  const auto model = kLfm2.with(R"("hidden_size": 200, "conv_bias": true, "full_attn_idxs": [1])");
   init_weights(*model, 1, Precision::fp32);
   std::map<std::string, Tensor> weights;
   model->each_weight([&](const std::string& name, Weight& weight) { weights[name] = weight.use(); });
@@ -163,7 +145,7 @@ TEST(Lfm2, ConvolutionsKeepTheNewestTokensOfTheirRows) {
 // A step that goes by the cache's keys and values alone would lose what convolutions keep.
 TEST(Lfm2, NoStepGoesWithoutItsConvolutions) {
   const at::NoGradGuard no_graph;
-  const auto model = lfm2_of(R"("full_attn_idxs": [1])");
+  const auto model = kLfm2.with(R"("full_attn_idxs": [1])");
   init_weights(*model, 1, Precision::fp32);
   nn::KvCache cache(model->causal_lm()->cache_spec(), 1);
   Batch batch;
@@ -178,7 +160,7 @@ TEST(Lfm2, NoStepGoesWithoutItsConvolutions) {
 
 // As PEFT's all-linear takes them.
 TEST(Lfm2, AdaptersAreOfItsLinearLayers) {
-  const auto model = lfm2_of(R"("full_attn_idxs": [1])");
+  const auto model = kLfm2.with(R"("full_attn_idxs": [1])");
   init_weights(*model, 1, Precision::fp32);
   LoraConfig config;
   config.targets = {"all-linear"};
@@ -213,7 +195,7 @@ TEST(Lfm2, ExpertsTakeNoAdapters) {
 // Without a loss that balances them: an expert that had fewer tokens than the mean is chosen sooner.
 TEST(Lfm2, CorrectionsOfExpertsFollowTheirTokens) {
   const auto corrections = [](double rate) {
-    const auto model = lfm2_of(fmt::format(
+    const auto model = kLfm2.with(fmt::format(
         R"("model_type": "lfm2_moe", "layer_types": ["conv", "conv", "conv"], "num_experts": 8,
            "num_experts_per_tok": 2, "router_bias_update_rate": {})",
         rate));

@@ -11,6 +11,7 @@
 #include "hone/adapter.h"
 #include "hub/adapter_files.h"
 #include "models/by_cache.h"
+#include "models/small_config.h"
 #include "nn/lora.h"
 
 namespace hone::test {
@@ -34,20 +35,11 @@ nlohmann::json small_mamba(const std::string& type) {
 }
 
 std::unique_ptr<Model> mamba_of(const std::string& type, const std::string& more) {
-  nlohmann::json json = small_mamba(type);
-  json.update(nlohmann::json::parse("{" + more + "}"));
-  Problems problems;
-  return build_model(config::parse_json(json.dump(), "config.json", problems), "config.json");
+  return SmallConfig(small_mamba(type).dump()).with(more);
 }
 
 std::string problem_of_mamba(const std::string& type, const std::string& more) {
-  try {
-    mamba_of(type, more);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "no error";
+  return SmallConfig(small_mamba(type).dump()).problem_with(more);
 }
 
 TEST(MambaConfigs, WhatTheyCannotBeIsAnError) {

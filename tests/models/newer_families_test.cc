@@ -8,31 +8,15 @@
 #include "harness/files.h"
 #include "hone/adapter.h"
 #include "models/golden_checks.h"
+#include "models/small_config.h"
 #include "models/write_tensors.h"
 
 namespace hone::test {
 namespace {
 
-constexpr const char* kSmallNewer = R"({"vocab_size": 64, "hidden_size": 16, "intermediate_size": 24,
+const SmallConfig kSmallNewer(R"({"vocab_size": 64, "hidden_size": 16, "intermediate_size": 24,
     "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": 0, "bos_token_id": 1,
-    "eos_token_id": 2})";
-
-std::unique_ptr<Model> newer_of(const std::string& more) {
-  auto json = nlohmann::json::parse(kSmallNewer);
-  json.update(nlohmann::json::parse("{" + more + "}"));
-  Problems problems;
-  return build_model(config::parse_json(json.dump(), "config.json", problems), "config.json");
-}
-
-std::string problem_of_newer(const std::string& more) {
-  try {
-    newer_of(more);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "no error";
-}
+    "eos_token_id": 2})");
 
 const std::string kCohere = R"("model_type": "cohere2_moe", )";
 const std::string kMistral4 = R"("model_type": "mistral4", "num_key_value_heads": 2, "n_routed_experts": 8, )";
@@ -109,11 +93,7 @@ TEST(NewerFamilies, ThatCannotBeSayWhyOnce) {
        "layer_types.0: sliding_attention needs a sliding_window"},
       {nano + R"("final_logit_softcapping": -1)", "final_logit_softcapping: got -1"},
       {nano + R"("mlp_bias": true)", "mlp_bias: nanochat has no such key"}};
-  for (const auto& [json, expected] : cases) {
-    const std::string problem = problem_of_newer(json);
-    EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
-    EXPECT_TRUE(problem.starts_with("1 problem in config.json\n")) << problem;
-  }
+  kSmallNewer.expect_problems(cases);
 }
 
 // Keys of published files that mean nothing, or what is so anyhow.
@@ -157,13 +137,13 @@ TEST(NewerFamilies, OfPublishedFilesAreRead) {
            "rope_parameters": {"rope_theta": 50000.0, "rope_type": "default"})",
         std::string(R"("model_type": "nanochat", "final_logit_softcapping": 15.0, "rope_theta": 10000.0,
            "hidden_act": "relu2", "attention_bias": false)")})
-    EXPECT_EQ(problem_of_newer(more), "no error") << more;
+    EXPECT_EQ(kSmallNewer.problem_with(more), "no error") << more;
 }
 
 // What transformers takes for keys that are absent.
 TEST(NewerFamilies, AbsentKeysMeanWhatTheyDoInTransformers) {
   const auto expect_told = [](const std::string& more, const std::vector<const char*>& parts) {
-    const std::string told = config::to_json(newer_of(more)->hf_config(), -1);
+    const std::string told = config::to_json(kSmallNewer.with(more)->hf_config(), -1);
     for (const char* part : parts) EXPECT_THAT(told, testing::HasSubstr(part)) << more;
   };
   expect_told(R"("model_type": "internlm3")",
@@ -205,7 +185,7 @@ TEST(NewerFamilies, AbsentKeysMeanWhatTheyDoInTransformers) {
 
 TEST(NewerFamilies, CorrectionsFollowTheTokens) {
   for (const std::string& more : {kExaoneMoe, kHy}) {
-    const auto model = newer_of(more + R"("num_experts_per_tok": 2, "router_bias_update_rate": 0.01)");
+    const auto model = kSmallNewer.with(more + R"("num_experts_per_tok": 2, "router_bias_update_rate": 0.01)");
     init_weights(*model, 3, Precision::bf16);
     std::vector<std::string> corrections;
     model->each_weight([&](const std::string& name, Weight& weight) {
@@ -259,7 +239,7 @@ TEST(NewerFamilies, AdaptersHaveNamesThatPeftKnows) {
 
 TEST(NewerFamilies, HaveTheClassifiersOfTransformers) {
   for (const char* architecture : {"Mistral4ForSequenceClassification", "Mistral4ForTokenClassification"}) {
-    const auto model = newer_of(kMistral4 + R"("num_experts_per_tok": 2, "id2label": {"0": "a", "1": "b"},
+    const auto model = kSmallNewer.with(kMistral4 + R"("num_experts_per_tok": 2, "id2label": {"0": "a", "1": "b"},
                                 "architectures": [")" +
                                 architecture + R"("])");
     ASSERT_TRUE(model->classifier());
@@ -267,7 +247,7 @@ TEST(NewerFamilies, HaveTheClassifiersOfTransformers) {
   }
   for (const char* type : {"internlm3", "iquestcoder", "jais2", "vaultgemma", "solar_open", "exaone_moe", "hy_v3",
                            "mellum", "lfm3", "olmo_hybrid", "nanochat", "cohere2_moe", "granitemoeshared"})
-    EXPECT_NE(problem_of_newer(std::string(R"("model_type": ")") + type +
+    EXPECT_NE(kSmallNewer.problem_with(std::string(R"("model_type": ")") + type +
                                R"(", "architectures": ["XForSequenceClassification"])")
                   .find(std::string("transformers has no classifier of type ") + type),
               std::string::npos)

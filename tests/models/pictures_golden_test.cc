@@ -7,7 +7,9 @@
 
 #include "harness/files.h"
 #include "hone/generate.h"
+#include "hub/fresh.h"
 #include "models/golden_checks.h"
+#include "models/siglip_tower.h"
 #include "models/write_tensors.h"
 
 namespace hone::test {
@@ -31,6 +33,10 @@ struct PictureGolden : Golden {
                      static_cast<std::int32_t>(spans[i + 1]),
                      static_cast<std::int32_t>(spans[i + 2]),
                      {grids[i], grids[i + 1], grids[i + 2]}});
+    if (!tensors.contains("tiles")) return all;
+    const auto tiles = numbers_of((*this)["tiles"]);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i].tiles = {tiles[4 * i], tiles[4 * i + 1], tiles[4 * i + 2], tiles[4 * i + 3]};
     return all;
   }
   Batch batch() const {
@@ -53,7 +59,7 @@ Batch in_one_row(const Batch& rows) {
     packed.docs.push_back({.row = 0, .begin = begin, .end = end});
     for (std::size_t i = 0; i < rows.pictures.spans.size(); ++i)
       if (const PictureSpan& span = rows.pictures.spans[i]; span.row == doc.row)
-        packed.pictures.spans[i] = {0, span.begin + begin, span.end + begin, span.grid};
+        packed.pictures.spans[i] = {0, span.begin + begin, span.end + begin, span.grid, span.tiles};
     begin = end;
   }
   packed.ids_BT = at::cat(ids).unsqueeze(0), packed.labels_BT = at::cat(labels).unsqueeze(0);
@@ -73,9 +79,10 @@ class GoldenReader final : public PictureReader {
   }
   Patches read(const PictureFile& file) const override {
     std::int64_t begin = 0;
-    for (std::size_t i = 0; i < std::stoul(file.path); ++i) begin += golden_.spans()[i].grid.patches();
-    const Tensor own = golden_.patches().narrow(0, begin, grid(file).patches()).contiguous();
-    return {grid(file), {own.data_ptr<float>(), own.data_ptr<float>() + own.numel()}};
+    for (std::size_t i = 0; i < std::stoul(file.path); ++i) begin += golden_.spans()[i].patches();
+    const PictureSpan span = golden_.spans().at(std::stoul(file.path));
+    const Tensor own = golden_.patches().narrow(0, begin, span.patches()).contiguous();
+    return {span.grid, {own.data_ptr<float>(), own.data_ptr<float>() + own.numel()}, span.tiles};
   }
   std::string fingerprint() const override { return "golden"; }
 
@@ -207,7 +214,9 @@ void expect_read(const PictureGolden& golden, const nlohmann::json& config,
                  const std::function<std::string(const std::string&)>& name_of) {
   const TempFolder root;
   std::map<std::string, Tensor> tensors;
-  golden.model()->each_weight([&](const std::string& name, Weight& weight) { tensors[name_of(name)] = weight.use(); });
+  golden.model()->each_weight([&](const std::string& name, Weight& weight) {
+    if (const std::string named = name_of(name); !named.empty()) tensors[named] = weight.use();
+  });
   const std::string file = root.write("config.json", config.dump());
   write_tensors(root / "model.safetensors", tensors);
   const auto model = load_model(root.path().string(), Precision::fp32);
@@ -272,6 +281,43 @@ TEST(PictureFolders, PublishedOfQwenAreRead) {
   }
 }
 
+// Without the head that pools patches, which published ones have not.
+TEST(PictureFolders, PublishedOfGemma3AreRead) {
+  const PictureGolden golden("gemma3");
+  nlohmann::json config = config_of(golden);
+  config.erase("dtype");
+  config.update(nlohmann::json::parse(R"({"eos_token_id": [1, 2], "torch_dtype": "bfloat16"})"));
+  config["vision_config"]["vision_use_head"] = false;
+  auto& texts = config["text_config"];
+  texts.erase("rope_parameters"), texts.erase("layer_types"), texts.erase("_sliding_window_pattern");
+  texts.update(nlohmann::json::parse(R"({"rope_theta": 100.0, "rope_local_base_freq": 50.0,
+      "sliding_window_pattern": 2, "cache_implementation": "hybrid", "torch_dtype": "bfloat16"})"));
+  expect_read(golden, config, [](std::string weight) -> std::string {
+    if (weight.starts_with("model.vision_tower.head.")) return "";
+    const auto turn = [&](const std::string& from, const std::string& to) {
+      if (weight.starts_with(from)) weight = to + weight.substr(from.size());
+    };
+    turn("model.language_model.", "language_model.model.");
+    turn("model.vision_tower.", "vision_tower.vision_model.");
+    turn("model.multi_modal_projector.", "multi_modal_projector.");
+    return weight;
+  });
+}
+
+TEST(PictureFolders, PublishedOfSmolVlmAreRead) {
+  const PictureGolden golden("smolvlm");
+  nlohmann::json config = config_of(golden);
+  config.erase("dtype");
+  config.update(nlohmann::json::parse(R"({"pad_token_id": 128002, "torch_dtype": "float32", "use_cache": false,
+      "use_reentrant_checkpointing": false, "vocab_size": 64})"));
+  config["text_config"].update(nlohmann::json::parse(R"({"architectures": ["VLlama3ForCausalLM"],
+      "is_llama_config": true, "neftune_noise_alpha": 0.0, "pixel_shuffle_factor": 2, "qk_layer_norms": false,
+      "rope_interleaved": false, "use_resampler": false, "torch_dtype": "bfloat16"})"));
+  config["vision_config"].update(nlohmann::json::parse(R"({"max_image_size": {"longest_edge": 16},
+      "size": {"longest_edge": 64}, "tie_word_embeddings": false, "use_base_siglip": false})"));
+  expect_read(golden, config, [](const std::string& weight) { return weight; });
+}
+
 std::string problem_of(const std::string& name, const std::function<void(nlohmann::json&)>& change) {
   nlohmann::json config = config_of(PictureGolden(name));
   change(config);
@@ -306,13 +352,86 @@ TEST(PictureConfigs, WhatTheyCannotBeIsAnError) {
   EXPECT_THAT(qwen([](auto& c) { c["vision_config"]["embed_dim"] = 7; }), HasSubstr("vision_config.embed_dim"));
 }
 
+TEST(PictureConfigs, OfGemma3AndIdefics3WhatTheyCannotBeIsAnError) {
+  using testing::HasSubstr;
+  const auto gemma = [](auto change) { return problem_of("gemma3", change); };
+  const auto idefics = [](auto change) { return problem_of("idefics3", change); };
+  EXPECT_THAT(gemma([](auto& c) { c["mm_tokens_per_image"] = 8; }), HasSubstr("mm_tokens_per_image: got 8"));
+  EXPECT_THAT(gemma([](auto& c) { c["mm_tokens_per_image"] = 16; }), HasSubstr("the 6 patches of a picture's side"));
+  EXPECT_THAT(gemma([](auto& c) { c["boi_token_index"] = 64; }), HasSubstr("boi_token_index: got 64"));
+  EXPECT_THAT(gemma([](auto& c) { c["text_config"]["final_logit_softcapping"] = 30.0; }),
+              HasSubstr("text_config.final_logit_softcapping"));
+  EXPECT_THAT(gemma([](auto& c) { c["text_config"]["model_type"] = "gemma2"; }), HasSubstr("text_config."));
+  EXPECT_THAT(gemma([](auto& c) { c["vision_config"]["model_type"] = "clip_vision_model"; }),
+              HasSubstr("expected siglip_vision_model"));
+  EXPECT_THAT(idefics([](auto& c) { c["scale_factor"] = 3; }), HasSubstr("scale_factor: got 3"));
+  EXPECT_THAT(idefics([](auto& c) { c["vision_config"]["model_type"] = "smolvlm_vision"; }),
+              HasSubstr("expected idefics3_vision"));
+  EXPECT_THAT(idefics([](auto& c) { c["text_config"]["use_resampler"] = true; }), HasSubstr("use_resampler: got true"));
+  EXPECT_THAT(idefics([](auto& c) { c["vision_config"]["vision_use_head"] = true; }),
+              HasSubstr("idefics3_vision has no such key"));
+}
+
+// As models have them that are made of published files: the same in both places.
+TEST(PictureConfigs, OfQwenIdsBeyondTheVocabularyAreLeftOut) {
+  const PictureGolden golden("qwen2_5_vl");
+  for (const bool of_texts : {true, false}) {
+    nlohmann::json config = config_of(golden);
+    nlohmann::json& place = of_texts ? config["text_config"] : config;
+    place["bos_token_id"] = 151643, place["eos_token_id"] = {151645, 2}, place["pad_token_id"] = 151643;
+    Problems problems;
+    const auto model = build_model(config::parse_json(config.dump(), "config.json", problems), "config.json");
+    const config::Node written = model->hf_config();
+    const config::Node* texts = of_texts ? written.find("text_config") : &written;
+    EXPECT_EQ(texts->find("eos_token_id")->items().size(), 1u);
+    const config::Node* begin = texts->find("bos_token_id");
+    EXPECT_TRUE(!begin || begin->is_null());
+  }
+}
+
+// With labels of texts, and where it is asked for, Gemma 3's texts are a model of their own.
+TEST(PictureConfigs, Gemma3sTextsAreAModelOfTheirOwn) {
+  const PictureGolden golden("gemma3");
+  const std::string file = (golden.folder / "config.json").string();
+  const config::Node config = config::read_file(file);
+  const auto type_of = [](const Model& model) { return model.hf_config().find("model_type")->text(); };
+  EXPECT_EQ(type_of(*build_model(config, file)), "gemma3");
+  const auto labelled = build_model(config, file, {.labels = {"a", "b"}});
+  EXPECT_EQ(type_of(*labelled), "gemma3_text");
+  EXPECT_EQ(labelled->pictures(), nullptr);
+  const auto half = build_model(hub::half_of(config, file), file);
+  EXPECT_EQ(type_of(*half), "gemma3_text");
+  load_weights(*half, golden.folder, Precision::fp32);
+  // The row without pictures.
+  Batch texts = golden.batch();
+  texts.pictures = {};
+  Batch words = texts;
+  words.ids_BT = texts.ids_BT.slice(0, 2, 3), words.segments_BT = Tensor();
+  words.docs = {{.row = 0, .begin = 0, .end = texts.docs.back().end}};
+  const Tensor expected = golden["logits"].slice(0, 2, 3).slice(1, 0, words.docs[0].end);
+  expect_close(half->causal_lm()->logits(words).slice(1, 0, words.docs[0].end), expected, 1e-5 * largest(expected),
+               "texts");
+  EXPECT_THROW(hub::half_of(half->hf_config(), file), Error);
+}
+
+// Of the sides that published models have, each patch has its own; of 25, neighbours share some, as in transformers.
+TEST(SiglipTower, PositionsAreTransformersBuckets) {
+  for (const std::int64_t side : {1, 4, 26, 27, 32})
+    EXPECT_TRUE(at::equal(models::bucketed_positions(side), at::arange(side * side))) << side;
+  const Tensor of_25 = models::bucketed_positions(25).slice(0, 0, 25);
+  std::vector<std::int64_t> other;
+  for (std::int64_t i = 0; i < 25; ++i)
+    if (of_25[i].item<std::int64_t>() != i) other.push_back(i);
+  EXPECT_EQ(other, (std::vector<std::int64_t>{5, 9, 10, 11, 12, 13, 15, 18, 20, 23}));
+}
+
 TEST(PictureConfigs, ThereIsNoHeadForLabels) {
   const PictureGolden golden("llava");
   const std::string file = (golden.folder / "config.json").string();
   EXPECT_THROW(build_model(config::read_file(file), file, {.labels = {"a", "b"}}), Error);
 }
 
-TEST(PictureGoldens, AreThere) { EXPECT_EQ(golden_names(kPictures).size(), 5u); }
+TEST(PictureGoldens, AreThere) { EXPECT_EQ(golden_names(kPictures).size(), 9u); }
 
 }  // namespace
 }  // namespace hone::test

@@ -9,6 +9,7 @@
 #include "models/by_cache.h"
 #include "models/documents.h"
 #include "models/golden_checks.h"
+#include "models/small_config.h"
 
 namespace hone::test {
 namespace {
@@ -117,20 +118,9 @@ TEST(Qwen3Moe, ExportedAndReadAgainIsTheSame) {
 
 // ---- configurations
 
-std::string problem_of_config(const std::string& more) {
-  auto json = nlohmann::json::parse(R"({"model_type": "qwen3_moe", "vocab_size": 32, "hidden_size": 16,
+const SmallConfig kSmallQwen3Moe(R"({"model_type": "qwen3_moe", "vocab_size": 32, "hidden_size": 16,
       "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "intermediate_size": 24,
       "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1})");
-  json.update(nlohmann::json::parse("{" + more + "}"));
-  try {
-    Problems problems;
-    build_model(config::parse_json(json.dump(), "config.json", problems), "config.json");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Qwen3MoeConfigs, ThatCannotBeSayWhyOnce) {
   const std::pair<std::string, std::string> cases[] = {
@@ -157,21 +147,18 @@ TEST(Qwen3MoeConfigs, ThatCannotBeSayWhyOnce) {
       {R"("num_attention_heads": 4, "num_key_value_heads": 3)",
        "num_attention_heads: got 4, expected a multiple of num_key_value_heads (3)"},
       {R"("hidden_act": "tanh")", "hidden_act"}};
-  for (const auto& [json, expected] : cases) {
-    const std::string problem = problem_of_config(json);
-    EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
-    EXPECT_TRUE(problem.starts_with("1 problem in config.json\n")) << problem;
-  }
+  kSmallQwen3Moe.expect_problems(cases);
 }
 
 TEST(Qwen3MoeConfigs, OfOtherFamiliesDoNotHaveItsKeys) {
-  EXPECT_NE(problem_of_config(R"("model_type": "qwen3")").find("num_experts: no such option"), std::string::npos);
+  const std::string problem = kSmallQwen3Moe.problem_with(R"("model_type": "qwen3")");
+  EXPECT_NE(problem.find("num_experts: no such option"), std::string::npos);
 }
 
 TEST(Qwen3MoeConfigs, BothNamesOfTheNumberAreTaken) {
   for (const char* more : {"", R"("num_local_experts": 4)", R"("num_experts": null, "num_local_experts": 2)",
                            R"("max_window_layers": 2, "use_cache": false, "mlp_only_layers": null)"})
-    EXPECT_EQ(problem_of_config(more), "no error");
+    EXPECT_EQ(kSmallQwen3Moe.problem_with(more), "no error");
 }
 
 }  // namespace

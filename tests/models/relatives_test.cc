@@ -6,29 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "models/golden.h"
+#include "models/small_config.h"
 
 namespace hone::test {
 namespace {
 
-constexpr const char* kSmall = R"({"vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
-    "num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2})";
-
-std::unique_ptr<Model> relative_of(const std::string& more) {
-  auto json = nlohmann::json::parse(kSmall);
-  json.update(nlohmann::json::parse("{" + more + "}"));
-  Problems problems;
-  return build_model(config::parse_json(json.dump(), "config.json", problems), "config.json");
-}
-
-std::string problem_of_relative(const std::string& more) {
-  try {
-    relative_of(more);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "no error";
-}
+const SmallConfig kRelative(R"({"vocab_size": 32, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2})");
 
 TEST(Relatives, ThatCannotBeSayWhyOnce) {
   const std::pair<std::string, std::string> cases[] = {
@@ -86,11 +70,7 @@ TEST(Relatives, ThatCannotBeSayWhyOnce) {
       {R"("model_type": "apertus", "post_norm": true)", "post_norm: got true, expected false"},
       {R"("model_type": "apertus", "architectures": ["ApertusForSequenceClassification"])",
        "architectures: transformers has no classifier of type apertus"}};
-  for (const auto& [json, expected] : cases) {
-    const std::string problem = problem_of_relative(json);
-    EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
-    EXPECT_TRUE(problem.starts_with("1 problem in config.json\n")) << problem;
-  }
+  kRelative.expect_problems(cases);
 }
 
 // Keys of published files that mean nothing, in transformers as here.
@@ -139,13 +119,13 @@ TEST(Relatives, OfPublishedFilesAreRead) {
        R"("model_type": "apertus", "hidden_act": "xielu", "hidden_dropout": 0.0, "mlp_bias": false, "post_norm": false,
            "qk_norm": true, "rope_theta": 12000000, "rope_scaling": {"factor": 8.0, "high_freq_factor": 4.0,
            "low_freq_factor": 1.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"})"})
-    EXPECT_EQ(problem_of_relative(more), "no error") << more;
+    EXPECT_EQ(kRelative.problem_with(more), "no error") << more;
 }
 
 // What transformers takes for keys that are absent.
 TEST(Relatives, AbsentKeysMeanWhatTheyDoInTransformers) {
   using testing::HasSubstr;
-  const auto told = [](const std::string& more) { return config::to_json(relative_of(more)->hf_config(), -1); };
+  const auto told = [](const std::string& more) { return config::to_json(kRelative.with(more)->hf_config(), -1); };
   const std::string ministral3 = told(R"("model_type": "ministral3")");
   for (const char* part :
        {R"("head_dim": 128)", R"("llama_4_scaling_beta": 0.1)", R"("rope_type": "yarn")",
@@ -178,7 +158,7 @@ TEST(Relatives, DropoutActsInTrainingOnlyAndFollowsThePassesSeed) {
                            R"("model_type": "starcoder2", "embedding_dropout": 0.5)",
                            R"("model_type": "phi", "resid_pdrop": 0.5)", R"("model_type": "phi", "embd_pdrop": 0.5)",
                            R"("model_type": "stablelm", "hidden_dropout": 0.5, "partial_rotary_factor": 0.5)"}) {
-    const auto built = relative_of(more);
+    const auto built = kRelative.with(more);
     init_weights(*built, 1, Precision::fp32);
     Batch batch;
     batch.ids_BT = at::arange(1, 10, at::kLong).unsqueeze(0);
@@ -197,7 +177,7 @@ TEST(Relatives, DropoutActsInTrainingOnlyAndFollowsThePassesSeed) {
 
 // Numbers without dimensions, too, which files have beside the learnt ones.
 TEST(Relatives, ApertussActivationBeginsAsInTransformers) {
-  const auto model = relative_of(R"("model_type": "apertus")");
+  const auto model = kRelative.with(R"("model_type": "apertus")");
   init_weights(*model, 1, Precision::fp32);
   std::map<std::string, Tensor> of_layer;
   model->each_weight([&](const std::string& name, Weight& weight) {
@@ -223,7 +203,7 @@ TEST(Relatives, HaveTheClassifiersOfTransformers) {
                                    {"phi", "PhiForSequenceClassification"},
                                    {"stablelm", "StableLmForSequenceClassification"},
                                    {"nemotron", "NemotronForSequenceClassification"}}) {
-    const auto model = relative_of(std::string(R"("model_type": ")") + type + R"(", "id2label": {"0": "a", "1": "b"},
+    const auto model = kRelative.with(std::string(R"("model_type": ")") + type + R"(", "id2label": {"0": "a", "1": "b"},
                                    "architectures": [")" +
                                    name + R"("])");
     ASSERT_TRUE(model->classifier()) << type;

@@ -6,30 +6,16 @@
 
 #include "harness/files.h"
 #include "models/golden.h"
+#include "models/small_config.h"
 #include "models/write_tensors.h"
 #include "ops/grouped_router.h"
 
 namespace hone::test {
 namespace {
 
-std::unique_ptr<Model> routed_of(const std::string& more) {
-  auto json = nlohmann::json::parse(R"({"vocab_size": 64, "hidden_size": 16, "intermediate_size": 24,
+const SmallConfig kSmallRouted(R"({"vocab_size": 64, "hidden_size": 16, "intermediate_size": 24,
       "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": 0, "bos_token_id": 1,
       "eos_token_id": 2})");
-  json.update(nlohmann::json::parse("{" + more + "}"));
-  Problems problems;
-  return build_model(config::parse_json(json.dump(), "config.json", problems), "config.json");
-}
-
-std::string problem_of_routed(const std::string& more) {
-  try {
-    routed_of(more);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "no error";
-}
 
 const std::string kDots = R"("model_type": "dots1", "n_routed_experts": 4, "n_shared_experts": 1,
                              "num_experts_per_tok": 2, )";
@@ -79,11 +65,7 @@ TEST(RoutedFamilies, ThatCannotBeSayWhyOnce) {
       {ernie + R"("use_rmsnorm": false)", "use_rmsnorm: got false, expected true"},
       {ernie + R"("is_quantized": true)", "is_quantized: got true, expected false"},
       {ernie + R"("compression_ratio": 2.0)", "compression_ratio: expected 1"}};
-  for (const auto& [json, expected] : cases) {
-    const std::string problem = problem_of_routed(json);
-    EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
-    EXPECT_TRUE(problem.starts_with("1 problem in config.json\n")) << problem;
-  }
+  kSmallRouted.expect_problems(cases);
 }
 
 // Keys of published files that mean nothing, or what is so anyhow.
@@ -116,13 +98,13 @@ TEST(RoutedFamilies, OfPublishedFilesAreRead) {
            "n_group": false, "topk_group": false, "kv_lora_rank": null, "v_head_dim": null, "use_qk_norm": true, "sep_token_id": 5, "eod_token_id": 7, "num_media_embeds": 257, "rope_scaling":
            {"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
             "type": "dynamic"})")})
-    EXPECT_EQ(problem_of_routed(more), "no error") << more;
+    EXPECT_EQ(kSmallRouted.problem_with(more), "no error") << more;
 }
 
 // What transformers takes for keys that are absent.
 TEST(RoutedFamilies, AbsentKeysMeanWhatTheyDoInTransformers) {
   const auto expect_told = [](const std::string& more, const std::vector<const char*>& parts) {
-    const std::string told = config::to_json(routed_of(more)->hf_config(), -1);
+    const std::string told = config::to_json(kSmallRouted.with(more)->hf_config(), -1);
     for (const char* part : parts) EXPECT_THAT(told, testing::HasSubstr(part));
   };
   expect_told(kDots + R"("num_hidden_layers": 2)",
@@ -160,7 +142,7 @@ TEST(RoutedFamilies, WeightsAreDividedByTheirSumButByNoLessThanTheFloor) {
 TEST(RoutedFamilies, CorrectionsFollowTheTokens) {
   for (const char* more : {R"("model_type": "ernie4_5_moe", "moe_num_experts": 8, "moe_k": 2)",
                            R"("model_type": "minimax_m2", "num_local_experts": 8, "num_experts_per_tok": 2)"}) {
-    const auto model = routed_of(more + std::string(R"(, "router_bias_update_rate": 0.01)"));
+    const auto model = kSmallRouted.with(more + std::string(R"(, "router_bias_update_rate": 0.01)"));
     init_weights(*model, 3, Precision::bf16);
     Weight* bias = nullptr;
     model->each_weight([&](const std::string& name, Weight& weight) {
@@ -203,11 +185,11 @@ TEST(RoutedFamilies, HaveNoClassifierWhereTransformersHasNone) {
                                    {"minimax_m2", "MiniMaxM2"},
                                    {"flex_olmo", "FlexOlmo"}}) {
     const std::string more = std::string(type) == "dots1" ? kDots : std::string("\"model_type\": \"") + type + "\", ";
-    EXPECT_NE(problem_of_routed(more + R"("architectures": [")" + name + R"(ForSequenceClassification"])")
+    EXPECT_NE(kSmallRouted.problem_with(more + R"("architectures": [")" + name + R"(ForSequenceClassification"])")
                   .find(std::string("transformers has no classifier of type ") + type),
               std::string::npos);
   }
-  const auto hunyuan = routed_of(R"("model_type": "hunyuan_v1_moe", "id2label": {"0": "a", "1": "b"},
+  const auto hunyuan = kSmallRouted.with(R"("model_type": "hunyuan_v1_moe", "id2label": {"0": "a", "1": "b"},
                                     "architectures": ["HunYuanMoEV1ForSequenceClassification"])");
   EXPECT_TRUE(hunyuan->classifier());
 }

@@ -2,30 +2,17 @@
 #include <gtest/gtest.h>
 
 #include "models/by_cache.h"
+#include "models/small_config.h"
 
 namespace hone::test {
 namespace {
 
-std::unique_ptr<Model> xlstm_of(const std::string& more) {
-  Problems problems;
-  const auto node = config::parse_json(R"({"model_type": "xlstm", )" + more + "}", "config.json", problems);
-  return build_model(node, "config.json");
-}
-
-std::string problem_of_xlstm(const std::string& more) {
-  try {
-    xlstm_of(more);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "no error";
-}
+const SmallConfig kXlstm(R"({"model_type": "xlstm"})");
 
 TEST(XLstmConfigs, WidthAndBlocksHaveTwoNames) {
   for (const char* more : {R"("hidden_size": 64, "num_hidden_layers": 3)", R"("embedding_dim": 64, "num_blocks": 3)",
                            R"("embedding_dim": 64, "hidden_size": 64, "num_blocks": 3, "num_hidden_layers": 3)"}) {
-    const auto model = xlstm_of(more);
+    const auto model = kXlstm.with(more);
     EXPECT_EQ(model->blocks().size(), 3u) << more;
     const config::Node written = model->hf_config();
     for (const char* key : {"hidden_size", "embedding_dim"}) EXPECT_EQ(written.find(key)->text(), "64") << more;
@@ -47,14 +34,11 @@ TEST(XLstmConfigs, WhatItCannotBeIsAnError) {
       {R"("gate_soft_cap": 0)", "gate_soft_cap: got 0"},
       {R"("hidden_size": 2000000000, "num_hidden_layers": 9000)", "hidden_size"},
       {R"("max_position_embeddings": 2048)", "max_position_embeddings: no such option"}};
-  for (const auto& [json, expected] : cases) {
-    const std::string problem = problem_of_xlstm(json);
-    EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
-  }
+  kXlstm.expect_problems(cases, /*alone=*/false);
 }
 
 TEST(XLstmConfigs, OfPublishedFilesAreRead) {  // NX-AI/xLSTM-7b's keys
-  EXPECT_EQ(problem_of_xlstm(R"("add_embedding_dropout": false, "add_forward_backend_padding": false,
+  EXPECT_EQ(kXlstm.problem_with(R"("add_embedding_dropout": false, "add_forward_backend_padding": false,
       "add_out_norm": true, "add_post_blocks_norm": true, "add_post_norm": false, "add_qk_norm": false,
       "architectures": ["xLSTMForCausalLM"], "autocast_kernel_dtype": "bfloat16", "bos_token_id": 0,
       "cell_norm_eps": 1e-06, "chunk_size": 64, "chunkwise_kernel": "chunkwise--triton_xl_chunk",
@@ -70,7 +54,7 @@ TEST(XLstmConfigs, OfPublishedFilesAreRead) {  // NX-AI/xLSTM-7b's keys
 }
 
 TEST(XLstm, FreshWeightsAreThoseOfTransformers) {
-  const auto model = xlstm_of(R"("hidden_size": 64, "num_heads": 4, "num_hidden_layers": 2, "vocab_size": 500)");
+  const auto model = kXlstm.with(R"("hidden_size": 64, "num_heads": 4, "num_hidden_layers": 2, "vocab_size": 500)");
   init_weights(*model, 1, Precision::fp32);
   std::map<std::string, Tensor> weights;
   model->each_weight([&](const std::string& name, Weight& weight) { weights[name] = weight.use(); });

@@ -34,9 +34,9 @@ class Conversations : public test::WithFolder {
   }
   // Of one prompt so many answers.
   std::vector<GivenAnswer> talk(const std::string& command, std::int64_t each = 6, std::int64_t max_turns = 8,
-                                bool counts_rewards = true) {
+                                bool counts_rewards = true, bool keep_turns = true) {
     EnvironmentOptions options;
-    options.command = command, options.max_turns = max_turns, options.timeout = 20;
+    options.command = command, options.max_turns = max_turns, options.timeout = 20, options.keep_turns = keep_turns;
     Environment environment(options, counts_rewards);
     auto made = converse({{.ids = {'w', 'h', 'y'}, .reference = "r", .record = 4}}, each, seeds(), sampling_,
                          environment, context());
@@ -106,6 +106,22 @@ TEST_F(Conversations, AreDrawnByTheirSeedsHoweverManyAreMadeAtOnce) {
     EXPECT_EQ(together[i].heard, some[i].heard);
   }
   EXPECT_NE(together[0].ids, together[1].ids);
+}
+
+TEST_F(Conversations, SayTheSameWhetherTurnsAreKeptOrReadAnew) {
+  const std::string command = "while read -r line; do echo '{\"text\": \" and then?\"}'; done";
+  sampling_.max_completion_length = 160;
+  std::int64_t most = 0;
+  for (const std::int64_t at_once : {8, 3}) {  // of the latter only so many are kept
+    sampling_.generation_batch_size = at_once;
+    const auto kept = talk(command, 8, 7), anew = talk(command, 8, 7, true, /*keep_turns=*/false);
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      EXPECT_EQ(kept[i].ids, anew[i].ids) << at_once;
+      EXPECT_EQ(kept[i].heard, anew[i].heard) << at_once;
+      most = std::max(most, kept[i].turns);
+    }
+  }
+  EXPECT_GE(most, 6);
 }
 
 TEST_F(Conversations, DrawEachTurnAnew) {

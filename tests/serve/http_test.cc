@@ -132,6 +132,36 @@ TEST(HttpServer, RefusesWhatIsTooLong) {
   EXPECT_EQ(asked(server.port(), "POST", "/", std::string(1001, 'x')).status, 413);
 }
 
+// Also what libevent refuses itself, whose own pages are HTML.
+TEST(HttpServer, ErrorsAreJsonInTheFormOfTheApi) {
+  HttpServer server({.most_body = 1000, .allow_origin = "http://a"},
+                    [](const HttpRequest&, const Reply& reply) { reply.send(200, "{}"); });
+  const auto error = [&](const test::Answered& got, int status) {
+    EXPECT_EQ(got.status, status) << got.head;
+    EXPECT_NE(got.head.find("Content-Type: application/json"), std::string::npos) << got.head;
+    EXPECT_NE(got.head.find("Access-Control-Allow-Origin: http://a"), std::string::npos) << got.head;
+    EXPECT_EQ(got.body.find("<"), std::string::npos) << got.body;
+    const nlohmann::json told = got.json().at("error");
+    EXPECT_EQ(told.at("type"), status >= 500 ? "server_error" : "invalid_request_error");
+    return told.at("message").get<std::string>();
+  };
+  EXPECT_EQ(error(asked(server.port(), "POST", "/", std::string(1001, 'x')), 413),
+            "the body: expected at most 1000 bytes");
+  EXPECT_EQ(error(asked(server.port(), "POST", "/", "{}", "Content-Encoding: gzip\r\n"), 415),
+            "Content-Encoding: bodies are read as they are");
+  EXPECT_EQ(error(asked(server.port(), "POST", "/", "{}", "Content-Length: 1\r\n"), 400),
+            "More than one length of the body");
+  EXPECT_EQ(error(asked(server.port(), "TRACE", "/"), 501), "the request: 501 Not Implemented");
+  const auto raw = [&](const std::string& text) {
+    const Client client(server.port());
+    client.send(text);
+    return answer_of(client.read());
+  };
+  EXPECT_EQ(error(raw("what is this\r\n\r\n"), 400), "the request: 400 Bad Request");
+  EXPECT_EQ(error(raw("GET / HTTP/1.1\r\nno header\r\n\r\n"), 400), "the request: 400 Bad Request");
+  EXPECT_EQ(asked(server.port(), "POST", "/", "{}").body, "{}");
+}
+
 TEST(HttpServer, AnswersBrowsersOfOneOrigin) {
   HttpServer server({.allow_origin = "http://a"},
                     [](const HttpRequest&, const Reply& reply) { reply.send(200, "{}"); });

@@ -64,7 +64,7 @@ class Serving : public ::testing::Test {
     Generator generator(*model, tokenizer);
     GenerateConfig config;
     config.max_new_tokens = tokens, config.temperature = temperature, config.seed = seed;
-    return generator.generate({prompt_ids(*tokenizer, prompt)}, config)[0].text;
+    return generator.generate({generate::prompt_ids(*tokenizer, prompt)}, config)[0].text;
   }
 
   std::unique_ptr<Model> model = [] {

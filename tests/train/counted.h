@@ -2,9 +2,10 @@
 #pragma once
 
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
 
 #include <atomic>
-#include <memory>
+#include <cstring>
 
 namespace hone::test {
 
@@ -17,30 +18,32 @@ class Counted final : public at::Allocator {
     (void)done;
     return counted;
   }
+  // A block's size stands before it: data and context are one pointer, without which oneDNN's ops, as GELU, can have no
+  // memory (Allocator::raw_allocate).
   at::DataPtr allocate(std::size_t bytes) override {
-    auto* block = new Block{inner_->allocate(bytes), bytes};
+    auto* base = static_cast<char*>(c10::alloc_cpu(bytes + kBefore));
+    std::memcpy(base, &bytes, sizeof bytes);
     note(used += static_cast<std::int64_t>(bytes));
-    return {block->memory.get(), block, &give_back, at::Device(at::kCPU)};
+    return {base + kBefore, base + kBefore, &give_back, at::Device(at::kCPU)};
   }
-  at::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  at::DeleterFnPtr raw_deleter() const override { return &give_back; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
   void restart() { most = used.load(); }
 
   static inline std::atomic<std::int64_t> used = 0, most = 0;
 
  private:
-  struct Block {
-    at::DataPtr memory;
-    std::size_t bytes;
-  };
+  static constexpr std::size_t kBefore = 64;  // as tensors are aligned
   static void note(std::int64_t now) {
     for (std::int64_t before = most; now > before && !most.compare_exchange_weak(before, now);) continue;
   }
   static void give_back(void* pointer) {
-    const std::unique_ptr<Block> block(static_cast<Block*>(pointer));
-    used -= static_cast<std::int64_t>(block->bytes);
+    auto* base = static_cast<char*>(pointer) - kBefore;
+    std::size_t bytes = 0;
+    std::memcpy(&bytes, base, sizeof bytes);
+    used -= static_cast<std::int64_t>(bytes);
+    c10::free_cpu(base);
   }
-  at::Allocator* inner_ = c10::GetDefaultCPUAllocator();
 };
 
 }  // namespace hone::test

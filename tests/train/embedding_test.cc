@@ -15,6 +15,7 @@ namespace hone {
 namespace {
 
 using test::metrics_of;
+using test::values;
 
 std::filesystem::path embedding_golden(const std::string& name) { return test::golden("train/embedding") / name; }
 
@@ -47,12 +48,6 @@ class Embeddings : public ::testing::Test {
       train(made, own);
     });
     return folder_ / name;
-  }
-  static std::vector<double> values(const std::filesystem::path& run, const std::string& key) {
-    std::vector<double> all;
-    for (const nlohmann::json& line : metrics_of(run))
-      if (line.contains(key)) all.push_back(line[key]);
-    return all;
   }
   static double furthest(const std::filesystem::path& a, const std::filesystem::path& b) {
     const auto one = test::read_tensors(a / test::step_folder(4) / "model.safetensors"),

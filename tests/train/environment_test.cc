@@ -9,6 +9,8 @@
 namespace hone {
 namespace {
 
+using test::values;
+
 // Says something to each first turn, and judges the second: 1 without small letters.
 constexpr const char* kTwice = R"sh(while read -r line; do
   case "$line" in
@@ -42,12 +44,6 @@ class EnvironmentRuns : public test::Together {
                         {"trainer.eval_every", "4"},
                         {"trainer.save.every", "3"}};
     all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  static std::vector<double> values(const std::filesystem::path& run, const std::string& key) {
-    std::vector<double> all;
-    for (const nlohmann::json& line : test::metrics_of(run))
-      if (line.contains(key)) all.push_back(line[key]);
     return all;
   }
 };

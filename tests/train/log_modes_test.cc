@@ -21,10 +21,7 @@ class LogModes : public ::testing::Test {
   }
   // Of the lines of a run that have it.
   std::vector<double> values(const std::string& name, const std::string& key) {
-    std::vector<double> found;
-    for (const nlohmann::json& line : test::metrics_of(folder_ / name))
-      if (line.contains(key)) found.push_back(line[key].get<double>());
-    return found;
+    return test::values(folder_ / name, key);
   }
   test::TempFolder folder_;
 };

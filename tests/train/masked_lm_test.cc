@@ -7,6 +7,8 @@
 namespace hone {
 namespace {
 
+using test::values;
+
 class MaskedRuns : public test::Together {
  protected:
   static constexpr const char* kBert =
@@ -24,12 +26,6 @@ class MaskedRuns : public test::Together {
     test::Overrides all{
         {"model", kBert}, {"tokenizer", tokenizer()}, {"objective", "{type: masked_lm, mlm_probability: 0.3}"}};
     all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  std::vector<double> values(const std::filesystem::path& run, const std::string& name) {
-    std::vector<double> all;
-    for (const auto& line : test::metrics_of(run))
-      if (line.contains(name)) all.push_back(line[name].get<double>());
     return all;
   }
 };

@@ -13,6 +13,8 @@
 namespace hone {
 namespace {
 
+using test::values;
+
 std::vector<StepContext> contexts_seen;  // their numbers; the references are not used
 
 // Next-token loss, and what the options add.
@@ -84,12 +86,6 @@ class Objectives : public ::testing::Test {
     overrides.insert(overrides.begin(), common.begin(), common.end());
     train(test::small_recipe(folder_, overrides), test::quiet_options());
     return folder_ / name;
-  }
-  static std::vector<double> values(const std::filesystem::path& run, const std::string& key) {
-    std::vector<double> all;
-    for (const nlohmann::json& line : test::metrics_of(run))
-      if (line.contains(key)) all.push_back(line[key]);
-    return all;
   }
   test::TempFolder folder_;
 };

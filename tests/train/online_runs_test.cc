@@ -12,6 +12,8 @@
 namespace hone {
 namespace {
 
+using test::values;
+
 constexpr const char* kFewLetters = "rewards: [{type: format, pattern: '[^a-z]*'}], max_completion_length: 6";
 constexpr const char* kPpo = "num_ppo_epochs: 2, num_mini_batches: 2, missing_eos_penalty: 0.5";
 // Of two answers the shorter one is the better one.
@@ -51,12 +53,6 @@ class OnlineRuns : public test::Together {
   std::vector<std::string> kinds() {
     return {few("online_dpo", "beta: [0.1, 0.4]"), judged(), few("xpo", "alpha: [0.01, 0.1]"),
             few("nash_md", "mixture_coef: [0.3, 0.6]"), few("ppo", kPpo)};
-  }
-  static std::vector<double> values(const std::filesystem::path& run, const std::string& key) {
-    std::vector<double> all;
-    for (const nlohmann::json& line : test::metrics_of(run))
-      if (line.contains(key)) all.push_back(line[key]);
-    return all;
   }
   static void expect_equal_value_models(const std::filesystem::path& a, const std::filesystem::path& b,
                                         std::int64_t step) {
@@ -200,6 +196,23 @@ TEST_F(OnlineRuns, PpoTrainsAnAdapterBesideItsValueModel) {
   EXPECT_THAT(
       fails(1, asked(few("ppo", "value_model: " + whole.string())), ErrorKind::config),
       ::testing::HasSubstr("objective.value_model: " + whole.string() + ": an adapter, and a model is trained"));
+}
+
+// Of one micro-batch that is learnt twice the first ratio is 1, and the other one is known from the mean of both.
+TEST_F(OnlineRuns, RatiosVaryAsTheirMeanSays) {
+  run(1, "twice", asked(few("ppo", "num_ppo_epochs: 2"), {{"trainer.accumulate", "1"},
+                                                          {"trainer.log_every", "1"},
+                                                          {"optimizer.learning_rate", "0.05"}}));
+  const auto ratios = values(in("twice"), "val/ratio"), variances = values(in("twice"), "val/ratio_var");
+  ASSERT_EQ(ratios.size(), 8u);
+  ASSERT_EQ(variances.size(), 8u);
+  for (std::size_t i = 0; i < ratios.size(); ++i)
+    EXPECT_NEAR(variances[i], 2 * std::pow(1 - ratios[i], 2), 1e-9 + 1e-6 * variances[i]) << i;
+  EXPECT_GT(*std::max_element(variances.begin(), variances.end()), 1e-6);
+  run(1, "once", asked(few("ppo", "num_ppo_epochs: 1"), {{"trainer.accumulate", "1"}, {"trainer.steps", "2"}}));
+  EXPECT_TRUE(values(in("once"), "val/ratio_var").empty());
+  for (const nlohmann::json& line : test::metrics_of(in("once")))
+    for (const auto& [name, value] : line.items()) EXPECT_FALSE(name.find("square") != std::string::npos) << name;
 }
 
 // A folder of its own, which is a reward model's; what is trained of it is not the model's.

@@ -9,6 +9,8 @@
 namespace hone {
 namespace {
 
+using test::values;
+
 class PolicyRuns : public test::Together {
  protected:
   // Answers without small letters are worth something, and about half of what is drawn at first. With held-out prompts,
@@ -30,12 +32,6 @@ class PolicyRuns : public test::Together {
         {"trainer.eval_every", "4"},
         {"trainer.save.every", "3"}};
     all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  static std::vector<double> values(const std::filesystem::path& run, const std::string& key) {
-    std::vector<double> all;
-    for (const nlohmann::json& line : test::metrics_of(run))
-      if (line.contains(key)) all.push_back(line[key]);
     return all;
   }
 };

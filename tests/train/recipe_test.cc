@@ -30,7 +30,7 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"model.load.checkpoint", "refuse"},
                        {"model.load.optimizer", "refuse"},
                        {"model.load.strict", "refuse"},
-                       {"model.trainable", "refuse"},
+                       {"model.texts_only", "refuse"}, {"model.trainable", "refuse"},
                        {"model.quantization.type", "refuse"},
                        {"model.quantization.double_quant", "refuse"},
                        {"model.quantization.skip", "refuse"},
@@ -69,6 +69,7 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"data.deduplicate", "refuse"},
                        {"data.loss", "refuse"},
                        {"data.chat_template", "refuse"},
+                       {"data.chat_template_kwargs", "refuse"},
                        {"data.cache", "free"},
                        {"data.stream_window", "refuse"},
                        {"objective", "refuse"},
@@ -126,7 +127,7 @@ TEST(Recipe, EveryOptionIsClassedForResume) {
                        {"trainer.save.asynchronous", "free"},
                        {"trainer.save.grace_seconds", "free"},
                        {"trainer.checkpoint_blocks", "free"},
-                       {"parallel.fsdp", "free"},
+                       {"parallel.fsdp", "free"}, {"parallel.context", "free"}, {"metrics", "record"},
                        {"callbacks", "record"},
                        {"trackers", "free"},
                        {"run.folder", "free"},
@@ -190,13 +191,14 @@ TEST(Recipe, TheOptionsOfChoicesAreClassedForResume) {
   }
   for (const auto& entry : registries().objectives.entries()) {
     recipe.objective = {entry.name, entry.options()};
-    // No number of the training changes by these.
-    const std::set<std::string> of_pairs{"environment.timeout", "judge.timeout"};
+    // No number of the training changes by these, but for how some are rounded.
+    const std::set<std::string> of_answers{"environment.timeout", "environment.keep_turns", "log_completions",
+                                           "num_completions_to_print"};
+    std::set<std::string> of_pairs{"judge.timeout"};
+    of_pairs.insert(of_answers.begin(), of_answers.end());
     const std::map<std::string, std::set<std::string>> may_change{{"causal_lm", {"metrics"}},
-                                                                  {"grpo", {"environment.timeout"}},
-                                                                  {"rloo", {"environment.timeout"}},
-                                                                  {"ppo", {"environment.timeout"}},
-                                                                  {"online_dpo", of_pairs},
+                                                                  {"grpo", of_answers}, {"rloo", of_answers},
+                                                                  {"ppo", of_answers}, {"online_dpo", of_pairs},
                                                                   {"xpo", of_pairs},
                                                                   {"nash_md", of_pairs}};
     const auto own = may_change.find(entry.name);

@@ -49,7 +49,14 @@ inline std::vector<nlohmann::json> metrics_of(const std::filesystem::path& run) 
   for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
   return lines;
 }
-// The same without the fields that differ between two equal runs, one string per line.
+// Those of one name.
+inline std::vector<double> values(const std::filesystem::path& run, const std::string& name) {
+  std::vector<double> all;
+  for (const nlohmann::json& line : metrics_of(run))
+    if (line.contains(name)) all.push_back(line[name]);
+  return all;
+}
+// The lines without the fields that differ between two equal runs, one string per line.
 inline std::vector<std::string> fixed_metrics_of(const std::filesystem::path& run) {
   std::vector<std::string> lines;
   for (nlohmann::json line : metrics_of(run)) {

@@ -5,6 +5,8 @@
 namespace hone {
 namespace {
 
+using test::values;
+
 class TokenRuns : public test::Together {
  protected:
   static constexpr const char* kBert =
@@ -48,12 +50,6 @@ class TokenRuns : public test::Together {
                         {"data.eval", "{}"},       {"data.shuffle", "false"},
                         {"data.max_length", "64"}, {"objective", std::string("{type: ") + type + "}"}};
     all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  std::vector<double> values(const std::filesystem::path& run, const std::string& name) {
-    std::vector<double> all;
-    for (const auto& line : test::metrics_of(run))
-      if (line.contains(name)) all.push_back(line[name].get<double>());
     return all;
   }
 };

@@ -6,6 +6,7 @@
 # two, and with none, what transformers computes from them, with gradients under the names of its modules, and what it
 # generates behind a prompt with a picture. Pictures are random numbers in the processor's form. Seconds for all.
 import sys
+from types import SimpleNamespace
 
 import torch
 import transformers as hf
@@ -50,6 +51,35 @@ def qwen3_vl(seed, **options):
     return hf.Qwen3VLConfig(text_config=text, vision_config=vision, **QWEN_TOKENS, **options)
 
 
+SIGLIP = dict(hidden_size=24, intermediate_size=36, num_hidden_layers=2, num_attention_heads=3, image_size=24,
+              patch_size=4)
+
+
+def gemma3(seed, **options):
+    rope = {kind: {"rope_type": "default", "rope_theta": theta}
+            for kind, theta in (("sliding_attention", 50.0), ("full_attention", 100.0))}
+    text = {**TEXT, "rms_norm_eps": 1e-6, "head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 4,
+            "layer_types": ["sliding_attention", "full_attention"], "rope_parameters": rope}
+    return hf.Gemma3Config(text_config=text, vision_config={"model_type": "siglip_vision_model", **SIGLIP},
+                           mm_tokens_per_image=9, boi_token_index=58, eoi_token_index=59, image_token_index=IMAGE,
+                           **options)
+
+
+def idefics3(seed, config=hf.Idefics3Config, **options):
+    vision = {**SIGLIP, "image_size": 16}
+    return config(text_config={"model_type": "llama", **TEXT}, vision_config=vision, image_token_id=IMAGE,
+                  scale_factor=2, **options)
+
+
+SIZES = [(10, 31), (40, 17), (25, 26)]  # of LLaVA-NeXT's pictures, height and width
+
+
+def llava_next(seed, **options):
+    clip = {**CLIP, "num_hidden_layers": 2}
+    return hf.LlavaNextConfig(text_config={"model_type": "llama", **TEXT}, vision_config=clip, image_token_index=IMAGE,
+                              image_grid_pinpoints=[[12, 24], [24, 12], [24, 24], [12, 36]], **options)
+
+
 # Of Qwen's: time, height and width of each picture, in patches; a window is two tokens wide.
 GRIDS = [[1, 6, 10], [1, 4, 4], [1, 8, 2]]
 CASES = {
@@ -61,7 +91,60 @@ CASES = {
     "qwen2_5_vl": lambda seed: qwen2_5_vl(seed),
     "qwen2_vl": lambda seed: qwen2_vl(seed, tie_word_embeddings=True),
     "qwen3_vl": lambda seed: qwen3_vl(seed),
+    "gemma3": lambda seed: gemma3(seed),
+    "idefics3": lambda seed: idefics3(seed),
+    "smolvlm": lambda seed: idefics3(seed, hf.SmolVLMConfig, tie_word_embeddings=True),
+    "llava_next": lambda seed: llava_next(seed),
 }
+FIXED = {"llava", "gemma3", "idefics3", "smolvlm"}  # pictures, or tiles of them, of one size
+
+
+def tokens_of_fixed(config, side):
+    if config.model_type == "gemma3":
+        return config.mm_tokens_per_image
+    if config.model_type == "llava":
+        return side * side + (1 if config.vision_feature_select_strategy == "full" else 0)
+    return (side // config.scale_factor) ** 2
+
+
+def pixels_by_row(pixels):
+    """As Idefics 3 has them: of each row, with zeros where it has fewer pictures than others."""
+    by_row = torch.zeros(3, 2, *pixels.shape[1:])
+    by_row[0, 0], by_row[1, 0], by_row[1, 1] = pixels
+    return by_row
+
+
+def joined_tokens(config, size, side):
+    """As transformers' processor counts them."""
+    processor = hf.LlavaNextProcessor
+    own = SimpleNamespace(image_processor=config, patch_size=config.vision_config.patch_size,
+                          num_additional_image_tokens=1)
+    own._get_unpadded_features = lambda *sizes: processor._get_unpadded_features(own, *sizes)
+    pixels = config.vision_config.image_size
+    return processor._get_number_of_features(own, *size, pixels, pixels) - 1
+
+
+def joined_pictures(config, generator):
+    """All of each picture and its tiles; what of these shows nothing of it."""
+    shape = sys.modules["transformers.models.llava_next.modeling_llava_next"].get_anyres_image_grid_shape
+    size, patch = config.vision_config.image_size, config.vision_config.patch_size
+    side = size // patch
+    grids = [shape(one, config.image_grid_pinpoints, size) for one in SIZES]
+    most = 1 + max(rows * columns for rows, columns in grids)
+    pixels, patches, tiles = torch.zeros(3, most, 3, size, size), [], []
+    for i, (rows, columns) in enumerate(grids):
+        count = 1 + rows * columns
+        pixels[i, :count] = torch.randn(count, 3, size, size, generator=generator)
+        cut = pixels[i, :count].reshape(count, 3, side, patch, side, patch)
+        patches.append(cut.permute(0, 2, 4, 1, 3, 5).reshape(count * side * side, -1))
+        tokens = joined_tokens(config, SIZES[i], side) - side * side
+        cuts = [(a, b) for a in range(side) for b in range(side) if a * b == 0 and
+                (rows * side - 2 * a) * (columns * side - 2 * b + 1) == tokens]
+        assert len(cuts) == 1, cuts
+        tiles.append([rows, columns, *cuts[0]])
+    counts = [joined_tokens(config, one, side) for one in SIZES]
+    inputs = {"pixel_values": pixels, "image_sizes": torch.tensor(SIZES)}
+    return inputs, torch.cat(patches), [[1, side, side]] * 3, counts, {"tiles": torch.tensor(tiles)}
 
 
 def is_norm(name):
@@ -78,14 +161,14 @@ def random_model(config, seed):
 
 def pictures_of(config, generator):
     """pixel_values as the processor gives them, the same as patches, the grid of each, and its tokens."""
-    if config.model_type == "llava":
+    if config.model_type in FIXED:
         size, patch = config.vision_config.image_size, config.vision_config.patch_size
         side = size // patch
         pixels = torch.randn(3, 3, size, size, generator=generator)
         cut = pixels[:, :, :side * patch, :side * patch].reshape(3, 3, side, patch, side, patch)
         patches = cut.permute(0, 2, 4, 1, 3, 5).reshape(3 * side * side, -1)
-        more = 1 if config.vision_feature_select_strategy == "full" else 0
-        return {"pixel_values": pixels}, patches, [[1, side, side]] * 3, [side * side + more] * 3
+        given = pixels_by_row(pixels) if hasattr(config, "scale_factor") else pixels
+        return {"pixel_values": given}, patches, [[1, side, side]] * 3, [tokens_of_fixed(config, side)] * 3
     vision = config.vision_config
     count = sum(t * h * w for t, h, w in GRIDS)
     pixels = torch.randn(count, 3 * vision.temporal_patch_size * vision.patch_size ** 2, generator=generator)
@@ -110,7 +193,8 @@ def rows_of(tokens, generator):
 
 def inputs_of(config, seed):
     generator = torch.Generator().manual_seed(seed + 1_000_000)
-    pixels, patches, grids, tokens = pictures_of(config, generator)
+    joined = config.model_type == "llava_next"
+    pixels, patches, grids, tokens, *more = (joined_pictures if joined else pictures_of)(config, generator)
     ids, mask, spans = rows_of(tokens, generator)
     labels = ids.clone()
     labels[(mask == 0) | (ids == IMAGE)] = IGNORE
@@ -118,7 +202,10 @@ def inputs_of(config, seed):
     inputs = {"input_ids": ids, "attention_mask": mask, "labels": labels, **pixels}
     if "image_grid_thw" in pixels:
         inputs["mm_token_type_ids"] = (ids == IMAGE).int()
-    about = {} if config.model_type != "llava" else {"patches": patches}
+    if config.model_type == "gemma3":
+        inputs["token_type_ids"] = (ids == IMAGE).long()
+    about = {"patches": patches} if config.model_type in FIXED or joined else {}
+    about |= more[0] if more else {}
     about |= {"spans": torch.tensor(spans), "grids": torch.tensor(grids)}
     return inputs, about
 
@@ -132,7 +219,12 @@ def generated(model, inputs, tokens):
         prompt |= {"pixel_values": inputs["pixel_values"][:patches], "image_grid_thw": inputs["image_grid_thw"][:1],
                    "mm_token_type_ids": inputs["mm_token_type_ids"][:1, :count]}
     else:
-        prompt |= {"pixel_values": inputs["pixel_values"][:1]}
+        prompt |= {"pixel_values": inputs["pixel_values"][:1, :1] if hasattr(model.config, "scale_factor")
+                   else inputs["pixel_values"][:1]}
+    if "image_sizes" in inputs:
+        prompt["image_sizes"] = inputs["image_sizes"][:1]
+    if "token_type_ids" in inputs:
+        prompt["token_type_ids"] = inputs["token_type_ids"][:1, :count]
     made = model.generate(**prompt, max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0)
     return made[0, count:]
 

@@ -25,7 +25,7 @@ class Text final : public Source {
     if (file.records != RecordKind::language)
       throw Error(ErrorKind::data,
                   fmt::format("{}: a text file has no {}; expected .jsonl, .csv, .tsv or .parquet with {}", path_,
-                              has(file.records), needs(file.records)));
+                              has(file.records), data::needed_fields(file.records)));
   }
 
   bool next(Record& record) override {
@@ -53,18 +53,6 @@ class Text final : public Source {
            : records == RecordKind::question  ? "questions"
            : records == RecordKind::seq2seq   ? "sources and targets"
                                            : "preferences";
-  }
-  static const char* needs(RecordKind records) {
-    return records == RecordKind::labelled ? "text and label"
-           : records == RecordKind::asked  ? "a prompt"
-           : records == RecordKind::judged ? "prompt, completion and label"
-           : records == RecordKind::choice ? "prompt, choices and answer"
-           : records == RecordKind::embedding ? "query and positive"
-           : records == RecordKind::tagged    ? "tokens and tags"
-           : records == RecordKind::steps     ? "prompt, completions and labels"
-           : records == RecordKind::question  ? "question, context and answers"
-           : records == RecordKind::seq2seq   ? "prompt and completion"
-                                           : "prompt, chosen and rejected";
   }
   void check(const std::string& text) const {
     const std::optional<std::size_t> bad = first_bad_utf8(text);

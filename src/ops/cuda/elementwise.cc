@@ -45,7 +45,7 @@ void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTab
          static_cast<int>(heads), static_cast<int>(half), back, wide);
 }
 
-at::Tensor dropout(const at::Tensor& given, double rate, std::uint64_t seed) {
+at::Tensor dropout(const at::Tensor& given, double rate, const DropoutSeed& seed) {
   const at::Tensor x = given.contiguous();
   at::Tensor y = at::empty_like(x);
   const std::int64_t columns = x.size(-1), rows = x.numel() / columns;

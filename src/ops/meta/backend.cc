@@ -140,7 +140,7 @@ GatedGradients gated_backward(const at::Tensor& dy, const at::Tensor& gate, cons
   return {like(gate), wish.overwrite ? dy : like(up), wish.inner ? like(gate) : at::Tensor()};
 }
 void rotate_into(const at::Tensor&, const at::Tensor&, const RopeTable&, bool) {}
-at::Tensor dropout(const at::Tensor& x, double, std::uint64_t) { return like(x); }
+at::Tensor dropout(const at::Tensor& x, double, const DropoutSeed&) { return like(x); }
 
 void join(const at::Tensor&, const Target&) {}
 void add_to_table(const at::Tensor& dy, const at::Tensor&, std::int64_t, const at::Tensor&) { dy.contiguous(); }

@@ -38,7 +38,8 @@ class Shares {
       : rate_(options.dropout),
         tokens_(q_NHK.size(0)),
         heads_(q_NHK.size(1)),
-        words_(options.seed, rate_ > 0 ? heads_ * tokens_ : 0, rate_ > 0 ? tokens_ : 0) {}
+        words_(options.seed, rate_ > 0 ? heads_ * tokens_ : 0, rate_ > 0 ? tokens_ : 0,
+               options.first_head * tokens_) {}
 
   at::Tensor of(const Span& span, const at::Tensor& like_GRNL) const {
     if (rate_ == 0) return {};
@@ -90,7 +91,9 @@ AttentionGradients backward(const at::Tensor& dy_NHK, const AttentionSaved& save
     const at::Tensor lse = saved.result.lse_HN.slice(1, span.begin, span.end).unflatten(0, {groups, -1}).unsqueeze(-1);
     const at::Tensor p = (s - lse).exp(), share = shares.of(span, p);
     const at::Tensor dp = shared(at::matmul(dy, v.transpose(-1, -2)), share);
-    at::Tensor ds = p * (dp - (dp * p).sum(-1, /*keepdim=*/true));
+    // By the result, which may be of more keys than these documents show (ops/attention_mutual.h).
+    const at::Tensor both = (dy * queries_of(part(saved.result.y_NHK), groups)).sum(-1, /*keepdim=*/true);
+    at::Tensor ds = p * (dp - both);
     if (options.soft_cap > 0) ds = ds * (1 - (s.masked_fill(s.isinf(), 0) / options.soft_cap).square());
     ds = ds * options.scale;
     const auto to_keys = [&](const at::Tensor& weights, const at::Tensor& x) {

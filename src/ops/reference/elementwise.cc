@@ -55,7 +55,7 @@ at::Tensor times(const at::Tensor& x, std::int64_t factor) {
   return (x * (factor & 0xffff) + high).bitwise_and(0xffffffff);
 }
 
-at::Tensor dropout(const at::Tensor& x, double rate, std::uint64_t seed) {
+at::Tensor dropout(const at::Tensor& x, double rate, const DropoutSeed& seed) {
   const std::int64_t columns = x.size(-1), rows = x.numel() / columns;
   const DropoutWords words(seed, rows, columns);
   const at::Tensor wide = widened(x);

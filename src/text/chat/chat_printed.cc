@@ -113,8 +113,10 @@ class Printed {
       if (const Value* field = chat_.messages[i].dict().find(std::string_view(name)))
         with_texts_changed(*field, fmt::format("messages[{}].{}", i, name),
                            [&](const Value& text, const std::string& place) {
-                             if (!content_stands_in(written, text.bytes()) && !passes_marks(i, name, place))
+                             if (!content_stands_in(written, text.bytes()) && !passes_marks(i, name, place)) {
+                               if (bare(written).empty()) check_role(i);
                                fail(place);
+                             }
                              has_texts = has_texts || !bare(text.bytes()).empty();
                              return text;
                            });
@@ -197,6 +199,23 @@ class Printed {
     if (template_.mentions(name)) return;
     throw Error(ErrorKind::data, fmt::format("{}: variables of the template: it has none named {}", where_, name))
         .hint(fmt::format("leave it out, or choose another template ({})", option_words("data.chat_template")));
+  }
+
+  // Of a turn that is left out whole: what a template leaves out is most often a role that it does not know.
+  void check_role(std::size_t i) const {
+    static const std::vector<std::string> kRoles{"assistant", "developer", "system", "tool", "user"};
+    const Value* role = chat_.messages[i].dict().find(std::string_view("role"));
+    if (!role || !role->is(Kind::string)) return;
+    const std::string& name = role->bytes();
+    if (std::find(kRoles.begin(), kRoles.end(), name) != kRoles.end()) return;
+    const std::string near = nearest(to_lower(name), kRoles);
+    throw Error(ErrorKind::data,
+                fmt::format("{}: messages[{}].role: got {}, of which the chat template writes nothing; expected a role "
+                            "that it knows, as system, user or assistant",
+                            where_, i, hone::quoted(name)))
+        .hint(near.empty() ? fmt::format("rename it, or choose another template ({})",
+                                         option_words("data.chat_template"))
+                           : fmt::format("did you mean {}?", near));
   }
 
   [[noreturn]] void fail(const std::string& what) const {

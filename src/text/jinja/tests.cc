@@ -33,17 +33,7 @@ bool is_number(const Value& value, Call& call) {
 
 bool is_sequence(const Value& value, Call& call) {
   call.no_arguments();
-  switch (value.kind()) {
-    case Kind::undefined:
-    case Kind::string:
-    case Kind::list:
-    case Kind::tuple:
-    case Kind::dict:
-    case Kind::range:
-      return true;
-    default:
-      return false;
-  }
+  return is_iterable(value) && !value.is(Kind::view) && !value.is(Kind::iterator);
 }
 
 bool iterable(const Value& value, Call& call) {

@@ -238,17 +238,11 @@ FittedEncoding JsonTokenizer::encode_fitting(const TextPair& texts, std::size_t 
   return out;
 }
 
-std::vector<FullEncoding> JsonTokenizer::encode_windows(const TextPair& texts, std::size_t most,
-                                                        std::size_t stride) const {
+std::vector<FullEncoding> JsonTokenizer::encode_windows(const TextPair& texts, std::size_t most, std::size_t stride,
+                                                        const CheckRoom& check) const {
   std::vector<Draft> parts = draft_parts(texts);
   const std::size_t around = post_processor_.added(/*pair=*/true) + parts[0].entries.size();
-  if (most <= around)
-    throw Error(ErrorKind::data, fmt::format("the first text and what is put around have {}, of {} in all: none is "
-                                             "left for the second text",
-                                             counted(static_cast<std::int64_t>(around), "token"), most));
-  if (parts[1].entries.size() > most - around && stride >= most - around)
-    throw Error(ErrorKind::data, fmt::format("windows of {}, that share {}: none would be new; expected more",
-                                             counted(static_cast<std::int64_t>(most - around), "token"), stride));
+  check(most - std::min(most, around), parts[1].entries.size());
   Truncation{most, stride, Truncation::Which::second, /*from_left=*/false}.apply(parts, post_processor_.added(true));
   FullEncoding first = post_processor_.apply(std::move(parts), true, texts).finish();
   std::vector<FullEncoding> all{std::move(first)};

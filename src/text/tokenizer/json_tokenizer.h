@@ -1,6 +1,7 @@
 // A tokenizer as tokenizer.json describes it: added tokens, normalizer, pre-tokenizer, model, post-processor, decoder.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
@@ -39,8 +40,11 @@ class JsonTokenizer final : public Tokenizer {
 
   // Of two texts that are put together, the second one in windows of which each begins with the last `stride` tokens of
   // the one before, so that none has more than `most` tokens in all: as truncation only_second with overflowing tokens.
-  // Throws Error(data) where the first one leaves no room, or not more than `stride`.
-  std::vector<FullEncoding> encode_windows(const TextPair& texts, std::size_t most, std::size_t stride) const;
+  // check: is told before how many tokens the first one leaves for the second one, and how many that has; it throws
+  // where there are none, or no more than `stride` where they are needed.
+  using CheckRoom = std::function<void(std::size_t left, std::size_t needed)>;
+  std::vector<FullEncoding> encode_windows(const TextPair& texts, std::size_t most, std::size_t stride,
+                                           const CheckRoom& check) const;
 
   bool cleans_up = false;  // decode() takes blanks before punctuation out: tokenizer_config.json asks for it
 

@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "base/waiting.h"
+#include "ops/attention.h"
 #include "ops/cpu/products/attention.h"
 #include "ops/cpu/table/heads.h"
 #include "ops/cpu/table/table.h"
@@ -88,7 +89,7 @@ class Dropout {
   Dropout(const AttentionOptions& options, std::int64_t heads, std::int64_t tokens)
       : tokens_(tokens),
         words_(options.seed, options.dropout > 0 ? heads * tokens + cpu::kAttentionBlock : 0,
-               options.dropout > 0 ? tokens + cpu::kAttentionBlock : 0) {}
+               options.dropout > 0 ? tokens + cpu::kAttentionBlock : 0, options.first_head * tokens) {}
   // A job's shape for one of all query heads.
   AttentionShape shape(const Job& job, std::int64_t head) const {
     AttentionShape shape = job.shape;

@@ -98,7 +98,7 @@ void rotate_into(const at::Tensor& y_NHK, const at::Tensor& x_NHK, const RopeTab
 
 constexpr std::int64_t kRoomBehind = 16;  // words that kernels may read behind the last column's
 
-at::Tensor dropout(const at::Tensor& given, double rate, std::uint64_t seed) {
+at::Tensor dropout(const at::Tensor& given, double rate, const DropoutSeed& seed) {
   const at::Tensor x = given.contiguous();
   at::Tensor y = at::empty_like(x);
   const std::int64_t columns = x.size(-1);

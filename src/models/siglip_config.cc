@@ -1,0 +1,70 @@
+// What config.json says of a SigLIP vision tower.
+#include "models/siglip_config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "hone/config_read.h"
+#include "models/check_parameters.h"
+#include "models/quick_gelu.h"
+#include "nn/rope.h"
+
+namespace hone::models {
+
+using config::Node;
+
+SiglipShape resolve(const SiglipConfig& c, const std::string& type, Problems& problems) {
+  const bool plain = type == "siglip_vision_model";
+  const std::string older = plain ? type : type.substr(0, type.find('_'));
+  problems.require(c.model_type == type || c.model_type == older, "model_type",
+                   fmt::format("got \"{}\", expected {}", c.model_type, type));
+  SiglipShape s;
+  s.model_type = type;
+  s.layers = c.num_hidden_layers, s.image = c.image_size, s.patch = c.patch_size.value_or(plain ? 16 : 32);
+  TowerBlockShape& b = s.block;
+  b.hidden = c.hidden_size.value_or(plain ? 768 : 1152), b.heads = c.num_attention_heads.value_or(plain ? 12 : 16);
+  b.inner = c.intermediate_size, b.eps = c.layer_norm_eps, b.dropout = c.attention_dropout;
+  b.activation = c.hidden_act;
+  problems.require(b.hidden % b.heads == 0, "hidden_size",
+                   fmt::format("got {}, expected a multiple of num_attention_heads ({})", b.hidden, b.heads));
+  problems.require(c.num_channels == 3, "num_channels", fmt::format("got {}, expected 3", c.num_channels));
+  problems.require(s.patch <= s.image, "patch_size",
+                   fmt::format("got {}, expected at most image_size ({})", s.patch, s.image));
+  problems.require(plain || !c.vision_use_head, "vision_use_head", fmt::format("{} has no such key", type));
+  Activated(c.hidden_act, "hidden_act", problems);
+  s.has_head = plain && c.vision_use_head.value_or(true);
+  s.by_buckets = !plain;
+  const double wide = static_cast<double>(b.hidden), inner = static_cast<double>(b.inner);
+  const double values = 3 * static_cast<double>(s.patch * s.patch);
+  const auto xavier = [](double in, double out) { return std::sqrt(2 / (in + out)); };
+  b.qkv_std = b.out_std = plain ? xavier(wide, wide) : c.initializer_range;
+  b.up_std = b.down_std = plain ? xavier(wide, inner) : c.initializer_range;
+  s.patch_std = plain ? 1 / std::sqrt(values) : c.initializer_range;
+  s.position_std = plain ? 1 / std::sqrt(wide) : c.initializer_range;
+  check_parameters(static_cast<double>(s.layers) * wide * (4 * wide + 2 * inner), "hidden_size", problems);
+  return s;
+}
+
+Node to_hf_config(const SiglipConfig& c, const SiglipShape& s, const std::string& dtype) {
+  Node node = Node::map();
+  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
+  const bool plain = s.model_type == "siglip_vision_model";
+  node.at_or_add("attention_dropout") = nn::hf_float(c.attention_dropout);
+  if (!dtype.empty()) node.at_or_add("dtype") = Node::scalar(dtype, /*quoted=*/true);
+  node.at_or_add("hidden_act") = Node::scalar(c.hidden_act, /*quoted=*/true);
+  node.at_or_add("hidden_size") = number(s.block.hidden);
+  node.at_or_add("image_size") = number(s.image);
+  if (!plain) node.at_or_add("initializer_range") = nn::hf_float(c.initializer_range);
+  node.at_or_add("intermediate_size") = number(s.block.inner);
+  node.at_or_add("layer_norm_eps") = nn::hf_float(c.layer_norm_eps);
+  node.at_or_add("model_type") = Node::scalar(s.model_type, /*quoted=*/true);
+  node.at_or_add("num_attention_heads") = number(s.block.heads);
+  node.at_or_add("num_channels") = number(c.num_channels);
+  node.at_or_add("num_hidden_layers") = number(s.layers);
+  node.at_or_add("patch_size") = number(s.patch);
+  if (plain) node.at_or_add("vision_use_head") = config::Values<bool>::write(s.has_head);
+  return node;
+}
+
+}  // namespace hone::models

@@ -1,0 +1,106 @@
+// Models of which several ranks compute a batch together.
+#include "train/check_context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "hone/hub.h"
+#include "hone/layers.h"
+#include "nn/context.h"
+
+namespace hone::training {
+namespace {
+
+constexpr const char* kWithout = "parallel.context: 1 gives each rank micro-batches of its own";
+
+// Heads of layers: each number, and whether several ranks may have the same ones.
+struct Heads {
+  std::int64_t count = 0;
+  bool shared = false;
+};
+std::vector<Heads> heads_of(const Model& model) {
+  std::vector<Heads> all;
+  for (const AttentionLayer& layer : model.attention()) all.push_back({layer.heads});
+  for (const MemoryLayer& layer : model.memories()) all.insert(all.end(), {{layer.heads}, {layer.convolved}});
+  if (const CausalLm* lm = model.causal_lm())
+    for (const CacheSpec::Layer& layer : lm->cache_spec().layers) all.push_back({layer.kv_heads, true});
+  std::erase_if(all, [](const Heads& one) { return one.count == 0; });
+  return all;
+}
+
+bool fits(const std::vector<Heads>& all, std::int64_t ranks) {
+  return std::all_of(all.begin(), all.end(), [&](const Heads& one) {
+    return one.count % ranks == 0 || (one.shared && nn::can_share_heads(one.count, ranks));
+  });
+}
+
+// Those that do not fit.
+std::string text_of(const std::vector<Heads>& all, std::int64_t ranks) {
+  std::vector<std::string> counts;
+  for (const Heads& one : all)
+    if (const std::string count = std::to_string(one.count);
+        !fits({one}, ranks) && std::ranges::find(counts, count) == counts.end())
+      counts.push_back(count);
+  return join(counts, " and ");
+}
+
+std::string numbers_that_fit(const std::vector<Heads>& all) {
+  std::int64_t most = 1;
+  for (const Heads& one : all)
+    if (!one.shared) most = std::max(most, one.count);
+  std::vector<std::string> numbers;
+  for (std::int64_t ranks = 1; ranks <= most; ++ranks)
+    if (fits(all, ranks)) numbers.push_back(std::to_string(ranks));
+  return join(numbers, ", ");
+}
+
+void check_model(const Model& model, std::int64_t context, const std::string& who) {
+  if (!model.takes_context() || model.pictures())
+    throw Error(ErrorKind::config,
+                fmt::format("{}parallel.context: ranks cannot compute a batch together by a model of type {}", who,
+                            model.hf_config().find("model_type")->text()))
+        .hint(kWithout);
+  const std::vector<Heads> all = heads_of(model);
+  if (fits(all, context)) return;
+  throw Error(ErrorKind::config,
+              fmt::format("{}parallel.context: got {} ranks, among which {} heads or channels cannot be shared evenly; "
+                          "numbers that fit: {}",
+                          who, context, text_of(all, context), numbers_that_fit(all)));
+}
+
+// Dropout goes by a token's place among all; there a token's place is another one.
+void check_dropout(const Model& model, double dropout, const std::vector<std::string>& adapted) {
+  if (dropout == 0) return;
+  std::string head;
+  if (const CausalLm* lm = model.causal_lm(); lm && !lm->head().tied())
+    model.each_weight([&](const std::string& name, const Weight& weight) {
+      if (lm->head().is_weight(weight)) head = name.substr(0, name.rfind('.'));
+    });
+  for (const std::string& module : adapted)
+    if (module == head || module.find(".experts.") != std::string::npos)
+      throw Error(ErrorKind::config,
+                  fmt::format("adapter.dropout: got {}, expected 0 with parallel.context for {}, which sees some of "
+                              "the tokens alone",
+                              dropout, module))
+          .hint("adapter.exclude leaves it out");
+}
+
+}  // namespace
+
+void check_context(const ContextUse& use) {
+  if (use.ranks == 1) return;
+  check_model(use.model, use.ranks, "");
+  if (use.adapter) check_dropout(use.model, use.adapter->dropout, use.adapted);
+  for (const auto& [role, where] : use.others) {
+    if (where.empty()) continue;
+    const std::filesystem::path folder = find_model_folder(where);
+    const std::string file = (folder / "config.json").string();
+    check_model(*build_model(config::read_file(file), file), use.ranks, fmt::format("objective.{}: ", role));
+  }
+}
+
+}  // namespace hone::training
