@@ -198,11 +198,14 @@ void Guard::tell(const std::string& line) const {
   }
 }
 
-void Guard::watch(pid_t group) { tell(std::to_string(group) + "\n"); }
+void Guard::watch(pid_t group) {
+  tell(std::to_string(group) + "\n");
+  watches_ = true;
+}
 
 Guard::~Guard() {
   if (process_ == 0) return;
-  tell("end\n");
+  if (watches_) tell("end\n");  // else the shell has no group, and ends with its input
   to_it_.shut();
   while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }

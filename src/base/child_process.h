@@ -47,6 +47,7 @@ class Guard {
   void tell(const std::string& line) const;
   PipeEnd to_it_;
   pid_t process_ = 0;
+  bool watches_ = false;
 };
 
 // What a command is given to read and what it writes, both at once: it may fill one pipe before it empties the other.

@@ -12,7 +12,9 @@
 #include "base/signals.h"
 #include "callbacks/run_file.h"
 #include "data/choose_template.h"
+#include "generate/engine.h"
 #include "generate/rows.h"
+#include "generate/writers.h"
 #include "hone/callback.h"
 #include "hone/config_read.h"
 #include "hone/data.h"
@@ -23,6 +25,7 @@
 #include "io/metrics_file.h"
 #include "text/chat/chat_printed.h"
 #include "text/chat/chat_template.h"
+#include "text/tokenizer/language.h"
 
 namespace hone::callbacks {
 namespace {
@@ -101,6 +104,7 @@ struct Prompt {
   std::vector<std::int32_t> ids;
   std::string text;
   std::optional<std::string> reference;  // how the data go on
+  std::vector<DocPicture> pictures = {};
 };
 
 std::vector<std::int32_t> to_ids(std::span<const std::int64_t> ids) { return {ids.begin(), ids.end()}; }
@@ -111,7 +115,7 @@ std::optional<Prompt> prompt_of(const HostDoc& doc, double share, bool asked, co
   const auto is_learnt = [](std::int64_t target) { return target != -100; };
   const auto first = std::find_if(doc.targets.begin(), doc.targets.end(), is_learnt);
   if (asked && first == doc.targets.end()) {
-    Prompt made{"", to_ids(doc.ids), "", std::nullopt};
+    Prompt made{"", to_ids(doc.ids), "", std::nullopt, doc.pictures};
     made.text = tokenizer.decode(made.ids, /*skip_special=*/false);
     return made;
   }
@@ -125,6 +129,8 @@ std::optional<Prompt> prompt_of(const HostDoc& doc, double share, bool asked, co
   }
   const std::span<const std::int64_t> ids(doc.ids);
   Prompt made{"", to_ids(ids.first(begin)), "", tokenizer.decode(to_ids(ids.subspan(begin, end - begin)))};
+  for (const DocPicture& one : doc.pictures)  // whose tokens are not learnt, so that none is cut
+    if (one.begin < static_cast<std::int64_t>(begin)) made.pictures.push_back(one);
   made.text = tokenizer.decode(made.ids, /*skip_special=*/false);
   return made;
 }
@@ -146,7 +152,7 @@ std::vector<Prompt> sources_of(const HostRow& row, const Tokenizer& tokenizer) {
   return all;
 }
 
-class Samples final : public Callback {
+class Samples final : public Callback, public generate::LanguageWriter {
  public:
   using Config = SamplesConfig;
   explicit Samples(const Config& config) : config_(config) {}
@@ -154,6 +160,9 @@ class Samples final : public Callback {
   // What is wrong with a recipe is said on every rank; the first one alone makes samples.
   CallbackTimes times() const override { return {.every_n_steps = config_.every, .main_process_only = false}; }
   bool sees_gradients() const override { return false; }
+  void take_languages(const std::string& source, const std::string& target) override {
+    source_language_ = source, target_language_ = target;
+  }
 
   void on_training_start(const TrainView& view) override {
     if (view.weights->shared_out())
@@ -163,8 +172,14 @@ class Samples final : public Callback {
     if (config_.chat) require_causal_lm(view.model, "callback samples with chat");
     generation_ = config_.generation();
     take_template(*view.tokenizer);
+    if (!target_language_.empty())
+      generation_.forced_bos_token_id =
+          text::LanguageMark(*view.tokenizer, target_language_, "objective.tgt_lang").id();
     for (std::size_t i = 0; i < config_.prompts.size(); ++i) prompts_.push_back(given(view, i));
     if (!config_.from.empty()) take_from(view);
+    for (std::size_t i = 0; i < prompts_.size(); ++i)
+      hone::generate::check_pictures(view.model, prompts_[i].ids, prompts_[i].pictures,
+                                     fmt::format("callbacks: samples: prompt {}", i + 1));
     if (!view.world->is_first()) return;
     file_.emplace(Env::process().open_folder(view.run_folder), config_.file);
     const double last = std::max(written_, written_averages_);
@@ -209,7 +224,7 @@ class Samples final : public Callback {
     const Tokenizer& tokenizer = *view.tokenizer;
     const std::string where = fmt::format("callbacks: samples.prompts.{}", i);
     Prompt made{"prompts", {}, config_.prompts[i], std::nullopt};
-    made.ids = view.model.seq2seq_lm() ? generate::source_ids(tokenizer, made.text)
+    made.ids = view.model.seq2seq_lm() ? generate::source_ids(tokenizer, made.text, source_language_)
                : config_.chat ? tokenizer.encode(chat_text(view, config_.prompts[i], where), /*special=*/false).ids
                             : generate::prompt_ids(tokenizer, made.text);
     if (made.ids.empty())
@@ -298,11 +313,14 @@ class Samples final : public Callback {
 
   std::vector<Generated> generate(const TrainView& view) const {
     std::vector<std::vector<std::int32_t>> ids;
+    std::vector<std::vector<DocPicture>> pictures;
     for (const Prompt& prompt : prompts_)
-      for (std::int64_t k = 0; k < config_.num_return_sequences; ++k) ids.push_back(prompt.ids);
+      for (std::int64_t k = 0; k < config_.num_return_sequences; ++k)
+        ids.push_back(prompt.ids), pictures.push_back(prompt.pictures);
     // It is the run's, and outlives the generator.
     Generator generator(view.model, std::shared_ptr<const Tokenizer>(std::shared_ptr<void>(), view.tokenizer));
-    return generator.generate(ids, generation_, [](std::size_t, const std::string&) { StopSignal::check("samples"); });
+    return generator.generate(
+        ids, generation_, [](std::size_t, const std::string&) { StopSignal::check("samples"); }, {}, {}, {}, pictures);
   }
 
   void write(const TrainView& view, const std::vector<Generated>& made) {
@@ -336,6 +354,7 @@ class Samples final : public Callback {
   GenerateConfig generation_;
   std::shared_ptr<const text::ChatTemplate> template_;
   std::vector<Prompt> prompts_;
+  std::string source_language_, target_language_;  // of the objective; "": the tokenizer's own
   std::optional<io::MetricsFile> file_;
   log::Limiter warnings_;
   double written_ = -1, written_averages_ = -1;  // the step of the last lines; -1: none

@@ -27,7 +27,12 @@ void warn_of_other_bits(const ModelPlace& place, const Quantization& quantizatio
   const std::filesystem::path file = folder / "state" / "config.yaml";
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return;
-  const config::Node recipe = config::read_file(file.string());
+  config::Node recipe;
+  try {
+    recipe = config::read_file(file.string());
+  } catch (const Error& error) {  // nothing else of it is asked for here
+    return log::warning("{}: what the run computed with cannot be read: {}", file.string(), error.what());
+  }
   if (const std::string grid = said(recipe, {"trainer", "qat", "weight_dtype"}); !grid.empty())
     log::warning(
         "{}: the run rounded its weights to {} in every pass (trainer.qat), here they are as they are stored; hone "

@@ -94,7 +94,8 @@ class Placing {
     if (!part.is_object()) return;
     for (auto entry = part.begin(); entry != part.end();)  // tables have all keys in all parts
       entry = entry.value().is_null() ? part.erase(entry) : std::next(entry);
-    const std::string type = part.value("type", "");
+    const json kind = part.value("type", json());
+    const std::string type = kind.is_string() ? kind.get<std::string>() : "";
     if (type == "audio" || type == "video" || type == "input_audio" || type == "video_url")
       throw Error(ErrorKind::data,
                   fmt::format("{}: {}: {}; these models read texts and pictures only", place_.text(), where, type));

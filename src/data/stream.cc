@@ -121,6 +121,11 @@ std::string Stream::fingerprint() const {
         .update_int(of_tokens.last_step_only);
   if (options_.records == RecordKind::question)
     hasher.update_int(static_cast<std::uint64_t>(options_.questions.doc_stride));
+  if (options_.records == RecordKind::seq2seq)
+    hasher.update_int(static_cast<std::uint64_t>(options_.targets.max_length.value_or(0)))
+        .update_int(static_cast<std::uint64_t>(options_.targets.start))
+        .update_field(options_.targets.source_language)
+        .update_field(options_.targets.target_language);
   if (options_.problem_type != ProblemType::single_label_classification)
     hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options_.problem_type));
   if (!options_.chat_template_kwargs.empty())

@@ -9,6 +9,8 @@
 
 #include "base/strings.h"
 #include "data/choose_template.h"
+#include "generate/beams.h"
+#include "generate/engine.h"
 #include "hone/layers.h"
 #include "tensor/host.h"
 
@@ -60,8 +62,9 @@ std::vector<Asked> asked_in(const Batch& batch) {
   return all;
 }
 
-GenerateConfig config_of(const WritingSection& how, const EvaluationSet& set, const Model& model) {
-  GenerateConfig made = set.generation;
+GenerateConfig config_of(const WritingSection& how, const GenerateConfig& of_folder, const Tokenizer& tokenizer,
+                         const Model& model) {
+  GenerateConfig made = of_folder;
   const auto take = [](auto& value, const auto& given) {
     if (given) value = *given;
   };
@@ -77,7 +80,7 @@ GenerateConfig config_of(const WritingSection& how, const EvaluationSet& set, co
   if (made.temperature > 0 && !how.num_beams) made.num_beams = 1;
   if (!how.stop.empty()) made.stop = how.stop;
   if (model.seq2seq_lm()) return made;
-  const std::vector<std::int32_t> ends = data::ends_of_answers(*set.tokenizer);
+  const std::vector<std::int32_t> ends = data::ends_of_answers(tokenizer);
   for (const std::int32_t end : ends)  // beside the folder's
     if (end < model.vocab_size() && std::ranges::count(made.eos_token_id, end) == 0) made.eos_token_id.push_back(end);
   return made;
@@ -85,7 +88,7 @@ GenerateConfig config_of(const WritingSection& how, const EvaluationSet& set, co
 
 std::vector<Generated> write(const std::vector<Asked>& asked, const WritingSection& how, const EvaluationSet& set,
                              const Model& model) {
-  GenerateConfig config = config_of(how, set, model);
+  GenerateConfig config = config_of(how, set.generation, *set.tokenizer, model);
   config.batch_size = std::max<std::int64_t>(1, std::ssize(asked));
   std::vector<std::vector<std::int32_t>> prompts;
   std::vector<std::uint64_t> seeds;
@@ -94,6 +97,11 @@ std::vector<Generated> write(const std::vector<Asked>& asked, const WritingSecti
   Generator generator(model, set.tokenizer);
   generator.be_silent();
   return generator.generate(prompts, config, {}, {}, seeds);
+}
+
+void check_tokenizer(const Tokenizer* tokenizer, const std::string& name) {
+  if (!tokenizer || tokenizer->vocab_size() == 0)
+    throw Error(ErrorKind::config, "evaluation " + name + ": there is no tokenizer, and texts are compared");
 }
 
 std::string trimmed(const std::string& text) { return std::string(trim(text)); }
@@ -125,7 +133,23 @@ void WrittenAnswers::check(const Model& model) const {
       .hint("hone eval measures checkpoints");
 }
 
+void WrittenAnswers::check_writing(const Model& model, const Tokenizer& tokenizer,
+                                   const GenerateConfig& of_folder) const {
+  check(model);
+  check_tokenizer(&tokenizer, name_);
+  const GenerateConfig config = config_of(how_, of_folder, tokenizer, model);
+  during("checking evaluation " + name_, [&] {
+    generate::check_ends(model, tokenizer, config);
+    generate::check_beams(config);
+  });
+}
+
 void WrittenAnswers::check_data(const DataReport& data) const {
+  if (data.pictures > 0)
+    throw Error(ErrorKind::data, fmt::format("evaluation {}: {} in the set; expected none, as answers are written to "
+                                             "texts alone",
+                                             name_, counted(data.pictures, "picture")))
+        .hint("hone generate answers prompts with pictures");
   if (data.without_prompt == 0) return;
   throw Error(ErrorKind::data, fmt::format("evaluation {}: {} of {} have no prompt; expected one in each, which the "
                                            "model answers",
@@ -139,8 +163,7 @@ Sums WrittenAnswers::measure(const Model&, const Output&, const Batch&, Pass&) c
 
 Sums WrittenAnswers::measure_in(const EvaluationSet& set, const Model& model, const Output&, const Batch& batch,
                                 Pass&) const {
-  if (!set.tokenizer || set.tokenizer->vocab_size() == 0)
-    throw Error(ErrorKind::config, "evaluation " + name_ + ": there is no tokenizer, and texts are compared");
+  check_tokenizer(set.tokenizer.get(), name_);
   const std::vector<Asked> asked = asked_in(batch);
   Sums sums{{"prompts", static_cast<double>(asked.size())}, {"answer_length", 0}};
   if (asked.empty()) return sums;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "generate/writers.h"
 #include "hone/config_read.h"
 #include "hone/evaluation.h"
 #include "hone/generate.h"
@@ -68,12 +69,13 @@ struct WrittenAnswer {
 
 // Of each prompt, and of each source of a model that has an encoder. A prompt is what precedes the last tokens in a row
 // that are learnt: of a conversation its last answer is written anew.
-class WrittenAnswers : public Evaluation {
+class WrittenAnswers : public Evaluation, public generate::WritingMeasure {
  public:
   WrittenAnswers(std::string name, WritingSection how) : name_(std::move(name)), how_(std::move(how)) {}
   bool writes_answers() const final { return true; }
   void check(const Model& model) const final;
   void check_data(const DataReport& data) const final;
+  void check_writing(const Model& model, const Tokenizer& tokenizer, const GenerateConfig& of_folder) const final;
   Sums measure(const Model&, const Output&, const Batch&, Pass&) const final;  // never: measure_in()
   Sums measure_in(const EvaluationSet& set, const Model& model, const Output& output, const Batch& batch,
                   Pass& pass) const final;

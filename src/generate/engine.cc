@@ -205,6 +205,23 @@ void check_prompt(const Model& model, const GenerateConfig& config, std::span<co
                   fmt::format("{}: token id {} is beyond the model's vocabulary of {}", where, id, model.vocab_size()));
 }
 
+void check_pictures(const Model& model, std::span<const std::int32_t> prompt, std::span<const DocPicture> pictures,
+                    const std::string& where) {
+  const PictureInput* input = model.pictures();
+  if (!input) {
+    if (pictures.empty()) return;
+    throw Error(ErrorKind::data, where + ": has pictures, and the model reads none");
+  }
+  const std::int64_t places = std::ranges::count(prompt, input->token);
+  std::int64_t tokens = 0;
+  for (const DocPicture& picture : pictures) tokens += picture.tokens;
+  if (places == tokens) return;
+  throw Error(ErrorKind::data,
+              fmt::format("{}: {} of token {}, which stands for pictures; expected {}, those of its pictures", where,
+                          places, input->token, tokens))
+      .hint("a model would answer without having seen the picture");
+}
+
 void check_ends(const Model& model, const Tokenizer& tokenizer, const GenerateConfig& config) {
   check_stop_strings(tokenizer, config.stop);
   for (const std::int32_t id : config.eos_token_id)

@@ -50,6 +50,9 @@ std::int64_t answer_limit(const Model& model, const GenerateConfig& config, std:
 // Throws Error(data) for a prompt that cannot be continued; `where` says which it is.
 void check_prompt(const Model& model, const GenerateConfig& config, std::span<const std::int32_t> prompt,
                   const std::string& where);
+// The same of pictures, which are the prompt's: each of its tokens that stands for one has to be theirs.
+void check_pictures(const Model& model, std::span<const std::int32_t> prompt, std::span<const DocPicture> pictures,
+                    const std::string& where);
 // Error(config): stop texts or ends that the tokenizer or the model does not have.
 void check_ends(const Model& model, const Tokenizer& tokenizer, const GenerateConfig& config);
 

@@ -21,7 +21,8 @@ struct Generator::State {
   std::shared_ptr<generate::KeptTurns> kept = {};
   using Prompts = std::vector<std::vector<std::int32_t>>;
 
-  void check(const Prompts& prompts, const GenerateConfig& config) const;
+  using Pictures = std::span<const std::vector<DocPicture>>;
+  void check(const Prompts& prompts, const GenerateConfig& config, Pictures pictures) const;
   void run(const std::vector<generate::Asked>& asked, const Stream& stream, const Answered& finished);
   void run_beams(const Prompts& prompts, const GenerateConfig& config, std::span<const std::int64_t> most,
                  const Stream& stream, const Answered& finished);
@@ -62,11 +63,15 @@ void Generator::State::warn_of_length(const Prompts& prompts, const std::vector<
     log::warning("{} of {} went beyond the {} tokens that the model was made for", beyond, all, most);
 }
 
-void Generator::State::check(const Prompts& prompts, const GenerateConfig& config) const {
+void Generator::State::check(const Prompts& prompts, const GenerateConfig& config, Pictures pictures) const {
   generate::check_ends(model, *tokenizer, config);
   generate::check_beams(config);
-  for (std::size_t i = 0; i < prompts.size(); ++i)
-    generate::check_prompt(model, config, prompts[i], fmt::format("prompt {}", i + 1));
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const std::string where = fmt::format("prompt {}", i + 1);
+    generate::check_prompt(model, config, prompts[i], where);
+    generate::check_pictures(model, prompts[i],
+                             pictures.empty() ? std::span<const DocPicture>() : pictures[i], where);
+  }
 }
 
 void Generator::State::run(const std::vector<generate::Asked>& asked, const Stream& stream, const Answered& finished) {
@@ -157,7 +162,7 @@ std::vector<Generated> Generator::generate(const std::vector<std::vector<std::in
   const at::NoGradGuard no_grad;
   state_->stats = {};
   state_->told = false;
-  state_->check(prompts, config);
+  state_->check(prompts, config, pictures);
   std::vector<Generated> results(prompts.size());
   const Answered finished = [&](std::size_t prompt, const Generated& answer) {
     results[prompt] = answer;

@@ -87,7 +87,9 @@ Node with_own_head(const Node& given, const std::string& file) {
   };
   const bool unscaled = is("model_type", "mt5") || ((is("model_type", "t5") || is("model_type", "umt5")) &&
                                                     is("scale_decoder_outputs", "false"));
-  if (!unscaled || !is("tie_word_embeddings", "true") || !hub::has_tensor(file, hub::kHead)) return given;
+  const std::filesystem::path path(file);  // of a fresh model it is a name of a section
+  const bool is_saved = path.filename() == "config.json" && !path.parent_path().empty();
+  if (!unscaled || !is("tie_word_embeddings", "true") || !is_saved || !hub::has_tensor(file, hub::kHead)) return given;
   Node config = given;
   config.at_or_add("tie_word_embeddings") = config::Values<bool>::write(false);
   return config;

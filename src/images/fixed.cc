@@ -95,7 +95,11 @@ class Fixed final : public Processor {
   }
 
   Steps steps_for(Extent extent) const {
-    if (padding_) extent.height = extent.width = std::max(extent.height, extent.width);
+    if (padding_) {
+      const std::int64_t side = std::max(extent.height, extent.width);
+      check_resized(extent, {side, side}, {0, 0, side, side});
+      extent = {side, side};
+    }
     Steps steps;
     steps.full = common_.filter ? resized(common_.size, extent) : extent;
     steps.result = crop_ ? *crop_ : steps.full;

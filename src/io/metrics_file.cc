@@ -84,7 +84,7 @@ void MetricsFile::append(const nlohmann::json& object) noexcept {
   } catch (const std::exception& error) {
     ++failures_;
     file_.reset();  // opened anew, and cut to its last whole line, next time
-    warnings_.warning(fmt::format("metrics are not written: {}", error.what()));
+    warnings_.warning(fmt::format("{} is not written: {}", name_, error.what()));
   }
 }
 

@@ -50,9 +50,6 @@ void check_old_keys(const BartConfig& c, const BartFamily& family, Problems& pro
   follows(c.normalize_embedding, family.normed_embeddings, "normalize_embedding");
   follows(c.add_final_layer_norm, family.norms_first, "add_final_layer_norm");
   follows(c.static_position_embeddings, !family.learned_positions, "static_position_embeddings");
-  const char* no_drop = "got more than 0, expected 0: no layer is left out in training";
-  problems.require(c.encoder_layerdrop == 0, "encoder_layerdrop", no_drop);
-  problems.require(c.decoder_layerdrop == 0, "decoder_layerdrop", no_drop);
   problems.require(c.tie_word_embeddings, "tie_word_embeddings", "got false, expected true");
   problems.require(c.share_encoder_decoder_embeddings, "share_encoder_decoder_embeddings", "got false, expected true");
 }
@@ -146,7 +143,7 @@ Node to_hf_config(const BartConfig& c, const BartShape& s, const std::string& dt
   number("d_model", s.hidden);
   number("decoder_attention_heads", s.decoder.heads);
   number("decoder_ffn_dim", s.decoder.inner);
-  real("decoder_layerdrop", 0);
+  real("decoder_layerdrop", c.decoder_layerdrop);
   number("decoder_layers", s.decoder.layers);
   number("decoder_start_token_id", s.start);
   if (c.model_type == "marian") number("decoder_vocab_size", s.vocab);
@@ -154,7 +151,7 @@ Node to_hf_config(const BartConfig& c, const BartShape& s, const std::string& dt
   if (!dtype.empty()) put("dtype", text(dtype));
   number("encoder_attention_heads", s.encoder.heads);
   number("encoder_ffn_dim", s.encoder.inner);
-  real("encoder_layerdrop", 0);
+  real("encoder_layerdrop", c.encoder_layerdrop);
   number("encoder_layers", s.encoder.layers);
   put("eos_token_id", id_or(c.eos_token_id, family.eos));
   if (!c.forced_bos_token_id.node.is_null()) put("forced_bos_token_id", c.forced_bos_token_id.node);

@@ -158,6 +158,7 @@ void set_limits(GenerateConfig& config, std::optional<std::int64_t> limit, const
       unlimited.max_length.reset();
       generate::check_prompt(*served.model, unlimited, prompt,
                              request.prompts.size() == 1 ? "the prompt" : fmt::format("prompt {}", i));
+      generate::check_pictures(*served.model, prompt, request.pictures, "the prompt");
     } catch (const Error& error) {
       throw Refused(400, error.what(), request.is_chat ? "messages" : "prompt");
     }
@@ -212,13 +213,19 @@ void add_prompt(const ordered_json& one, const Served& served, Request& request)
   }
 }
 
+// "": there is none, or it is no text.
+std::string text_in(const ordered_json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 // Templates are written for texts: parts of a content are made one.
 void join_parts(ordered_json& message, std::size_t i) {
   const auto content = message.find("content");
   if (content == message.end() || !content->is_array()) return;
   std::string text;
   for (const ordered_json& part : *content) {
-    const bool is_text = part.is_object() && part.size() == 2 && part.value("type", "") == "text" &&
+    const bool is_text = part.is_object() && part.size() == 2 && text_in(part, "type") == "text" &&
                          part.contains("text") && part["text"].is_string();
     if (!is_text)
       throw Refused(400, fmt::format("messages[{}].content: only parts of type text are read here", i), "messages",
@@ -241,6 +248,8 @@ bool has_pictures(const ordered_json& message) {
 // A field that the template does not read would be lost. Some tools' answers have a name beside their id.
 void check_message(const ordered_json& message, std::size_t i, const Served& served) {
   static const std::set<std::string> known{"role", "content", "tool_calls", "tool_call_id", "reasoning_content"};
+  if (text_in(message, "role").empty())
+    throw Refused(400, fmt::format("messages[{}].role: expected a text, as user or assistant", i), "messages");
   for (const auto& [name, value] : message.items()) {
     const bool is_neutral = value.is_null() || (value.is_array() && value.empty());
     const bool is_tools_name = name == "name" && message.value("role", ordered_json()) == "tool";
@@ -277,7 +286,7 @@ ordered_json row_of(Fields& fields, const Served& served, Request& request) {
     if (!served.place_pictures || !has_pictures(message)) join_parts(message, i);
     read_arguments(message);
   }
-  if (row["messages"].back().value("role", "") == "assistant")
+  if (text_in(row["messages"].back(), "role") == "assistant")
     throw Refused(400, "messages: the last one is the assistant's; an answer is a turn of its own here", "messages");
   if (const ordered_json* tools = fields.find("tools"); tools && !tools->empty()) {
     const ordered_json* choice = fields.find("tool_choice");

@@ -102,6 +102,9 @@ void Service::handle(HttpRequest request, const Reply& reply) try {
   reply.send(200, dumped(request.path == "/v1/models" ? models : models["data"][0]));
 } catch (const Refused& why) {
   refuse(reply, why);
+} catch (const std::exception& why) {  // nobody's request may end the server
+  log::warning("{}: unexpected: {}", request.path, why.what());
+  refuse(reply, Refused(500, fmt::format("unexpected: {}", why.what())));
 }
 
 // The answers of a request are made side by side: those that could never have room are refused at once.

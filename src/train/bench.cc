@@ -10,6 +10,7 @@
 #include "base/temporary.h"
 #include "tensor/device.h"
 #include "train/batch_size.h"
+#include "train/check_context.h"
 #include "train/complete.h"
 #include "train/placement.h"
 #include "train/ranks.h"
@@ -43,6 +44,7 @@ BenchReport bench(Recipe recipe, const BenchOptions& options) {
   if (options.train) recipe.data.deduplicate = false;  // that has been done
   Inputs inputs = load_inputs(recipe, "", {.train = options.train});
   check_alike(options.world, facts_of(inputs));
+  check_context_models(recipe, options.world.size(), {*inputs.model, inputs.adapter, inputs.adapter_report.adapted});
   choose_batch_size(recipe, inputs, options.world);
   io::RunFolder run(Env::process(), recipe.run.folder, {false, ErrorKind::checkpoint});
   BenchReport report;

@@ -1,9 +1,11 @@
-// Models of which several ranks compute a batch together.
+// Runs in which several ranks compute a batch together.
 #include "train/check_context.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,8 @@
 #include "hone/hub.h"
 #include "hone/layers.h"
 #include "nn/context.h"
+#include "train/context.h"
+#include "train/make_objective.h"
 
 namespace hone::training {
 namespace {
@@ -22,12 +26,26 @@ struct Heads {
   std::int64_t count = 0;
   bool shared = false;
 };
+
+// Heads of keys, or groups, that a memory's heads share: a convolution reads these heads' values, and a key and a query
+// (B and C) of each group. Where there is none, each head has its own.
+std::int64_t groups_of(const MemoryLayer& layer) {
+  if (layer.heads == 0 || layer.convolved == 0) return 0;
+  return (layer.convolved - layer.heads * layer.value_size) / (2 * layer.key_size);
+}
+
 std::vector<Heads> heads_of(const Model& model) {
   std::vector<Heads> all;
+  const auto add_memory = [&](const MemoryLayer& layer) {
+    all.insert(all.end(), {{layer.heads}, {groups_of(layer), true}, {layer.convolved}});
+  };
   for (const AttentionLayer& layer : model.attention()) all.push_back({layer.heads});
-  for (const MemoryLayer& layer : model.memories()) all.insert(all.end(), {{layer.heads}, {layer.convolved}});
+  for (const MemoryLayer& layer : model.memories()) add_memory(layer);
   if (const CausalLm* lm = model.causal_lm())
-    for (const CacheSpec::Layer& layer : lm->cache_spec().layers) all.push_back({layer.kv_heads, true});
+    for (const CacheSpec::Layer& layer : lm->cache_spec().layers) {
+      all.push_back({layer.kv_heads, true});
+      add_memory(layer.memory);
+    }
   std::erase_if(all, [](const Heads& one) { return one.count == 0; });
   return all;
 }
@@ -72,16 +90,35 @@ void check_model(const Model& model, std::int64_t context, const std::string& wh
                           who, context, text_of(all, context), numbers_that_fit(all)));
 }
 
-// Dropout goes by a token's place among all; there a token's place is another one.
-void check_dropout(const Model& model, double dropout, const std::vector<std::string>& adapted) {
-  if (dropout == 0) return;
+// "bert": what the names of all but the head begin with.
+std::string body_of(const Model& model) {
+  std::string body;
+  std::set<const Weight*> of_block;
+  model.blocks().front()->each_weight([&](const std::string&, const Weight& weight) { of_block.insert(&weight); });
+  model.each_weight([&](const std::string& name, const Weight& weight) {
+    if (of_block.contains(&weight)) body = name.substr(0, name.find('.'));
+  });
+  return body;
+}
+
+// Modules that see the tokens with labels alone: an untied head, and all that a head for masked tokens consists of.
+std::function<bool(const std::string&)> within_head(const Model& model) {
+  if (model.masked_lm())
+    return [body = body_of(model) + "."](const std::string& module) { return !module.starts_with(body); };
   std::string head;
   if (const CausalLm* lm = model.causal_lm(); lm && !lm->head().tied())
     model.each_weight([&](const std::string& name, const Weight& weight) {
       if (lm->head().is_weight(weight)) head = name.substr(0, name.rfind('.'));
     });
+  return [head](const std::string& module) { return module == head; };
+}
+
+// Dropout goes by a token's place among all; there a token's place is another one.
+void check_dropout(const Model& model, double dropout, const std::vector<std::string>& adapted) {
+  if (dropout == 0) return;
+  const auto is_of_head = within_head(model);
   for (const std::string& module : adapted)
-    if (module == head || module.find(".experts.") != std::string::npos)
+    if (is_of_head(module) || module.find(".experts.") != std::string::npos)
       throw Error(ErrorKind::config,
                   fmt::format("adapter.dropout: got {}, expected 0 with parallel.context for {}, which sees some of "
                               "the tokens alone",
@@ -91,15 +128,31 @@ void check_dropout(const Model& model, double dropout, const std::vector<std::st
 
 }  // namespace
 
-void check_context(const ContextUse& use) {
-  if (use.ranks == 1) return;
-  check_model(use.model, use.ranks, "");
+void check_context(const Recipe& recipe, int ranks) {
+  const std::int64_t context = recipe.parallel.context;
+  if (ranks == 1 || context == 1) return;
+  if (context != -1 && (context < 1 || ranks % context != 0))
+    throw Error(ErrorKind::config,
+                fmt::format("parallel.context: got {}, expected a number that divides the {} ranks: {}, or -1 for all",
+                            context, ranks, numbers_that_fit({{ranks}})));
+  if (!make_objective(recipe)->takes_context())
+    throw Error(ErrorKind::config,
+                fmt::format("objective {}: not with parallel.context: it learns from whole documents",
+                            recipe.objective.type))
+        .hint("causal_lm, masked_lm and distillation of given texts learn token by token; parallel.context: 1 gives "
+              "each rank micro-batches of its own");
+}
+
+void check_context_models(const Recipe& recipe, int ranks, const ContextUse& use) {
+  const int context = context_of(recipe, ranks);
+  if (context == 1) return;
+  check_model(use.model, context, "");
   if (use.adapter) check_dropout(use.model, use.adapter->dropout, use.adapted);
-  for (const auto& [role, where] : use.others) {
+  for (const auto& [role, where] : make_objective(recipe)->needs().models) {
     if (where.empty()) continue;
     const std::filesystem::path folder = find_model_folder(where);
     const std::string file = (folder / "config.json").string();
-    check_model(*build_model(config::read_file(file), file), use.ranks, fmt::format("objective.{}: ", role));
+    check_model(*build_model(config::read_file(file), file), context, fmt::format("objective.{}: ", role));
   }
 }
 

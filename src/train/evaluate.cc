@@ -13,6 +13,7 @@
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "tensor/host.h"
+#include "train/check_written.h"
 #include "train/kept.h"
 #include "train/make_objective.h"
 #include "train/metrics.h"
@@ -139,10 +140,7 @@ EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs) {
   options.seed = trainer.eval_seed;
   options.max_batches = trainer.max_eval_batches;
   options.tokenizer = inputs.tokenizer;
-  if (writes_answers(recipe) && !inputs.source.empty())
-    options.generation = generation_defaults(inputs.source.string(), inputs.model->vocab_size());
-  if (const std::string language = make_objective(recipe)->needs().target_language; !language.empty())
-    if (const auto id = inputs.tokenizer->id_of(language)) options.generation.forced_bos_token_id = *id;
+  options.generation = written_by(recipe, inputs.source.string(), *inputs.model, *inputs.tokenizer);
   for (const auto& [name, times] : trainer.eval_sets)
     if (times.max_batches) options.batches_of[name] = *times.max_batches;
   return options;

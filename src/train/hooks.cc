@@ -11,7 +11,9 @@
 #include "base/log.h"
 #include "base/plugin.h"
 #include "base/strings.h"
+#include "generate/writers.h"
 #include "hone/registry.h"
+#include "train/make_objective.h"
 
 namespace hone::training {
 namespace {
@@ -53,9 +55,13 @@ struct Hooks::Wanted {
   }
 };
 
-Hooks::Hooks(const std::vector<config::Choice<Callback>>& callbacks, bool is_first) {
-  for (const config::Choice<Callback>& choice : callbacks) {
+Hooks::Hooks(const Recipe& recipe, bool is_first) {
+  if (recipe.callbacks.empty()) return;
+  const Needs needs = make_objective(recipe)->needs();
+  for (const config::Choice<Callback>& choice : recipe.callbacks) {
     std::unique_ptr<Callback> made = registries().callbacks.make(choice);
+    if (auto* writer = dynamic_cast<generate::LanguageWriter*>(made.get()))
+      writer->take_languages(needs.source_language, needs.target_language);
     const CallbackTimes times = made->times();
     hooks_.push_back({std::to_string(hooks_.size()) + "." + choice.type, std::move(made), times,
                       is_first || !times.main_process_only});

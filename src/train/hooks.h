@@ -16,7 +16,7 @@ namespace hone::training {
 class Hooks {
  public:
   // is_first: whether those that only the first rank calls are called here.
-  Hooks(const std::vector<config::Choice<Callback>>& callbacks, bool is_first);
+  Hooks(const Recipe& recipe, bool is_first);
 
   bool empty() const { return hooks_.empty(); }
   void training_start(const TrainView& view);

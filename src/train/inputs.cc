@@ -38,8 +38,8 @@
 #include "train/check_context.h"
 #include "train/check_models.h"
 #include "train/check_schedule.h"
+#include "train/check_written.h"
 #include "train/checkpoint.h"
-#include "train/context.h"
 #include "train/frame.h"
 #include "train/give_head.h"
 #include "train/make_objective.h"
@@ -223,10 +223,15 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
     check_texts(recipe, inputs, data);
   };
   if (const Dataset* dataset = inputs.train->as_dataset()) check("data.train", *dataset);
-  for (const EvalSet& set : inputs.evals) check("data.eval: " + set.name, *set.data);
-  if (needs.records == RecordKind::embedding)
+  const auto check_measured = [&](const std::string& option, const Dataset& data) {
+    check(option, data);
+    check_written(recipe, option, data);
+  };
+  for (const EvalSet& set : inputs.evals) check_measured("data.eval: " + set.name, *set.data);
+  const bool may_be_blind = compares && inputs.model->pictures();  // to a test set's pictures
+  if (needs.records == RecordKind::embedding || may_be_blind)
     for (const auto& [name, files] : data.test.files)
-      check("data.test: " + name, *during("reading data.test." + name, [&, &files = files] {
+      check_measured("data.test: " + name, *during("reading data.test." + name, [&, &files = files] {
         return Dataset::make(files, *inputs.tokenizer, options);
       }));
   for (const EvalSet& set : inputs.evals)
@@ -427,6 +432,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   options.targets = target_options(needs, inputs.model.get());
   options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
   options.labels = known_labels(needs, *inputs.model);
+  check_writing(recipe, inputs.source.string(), *inputs.model, *inputs.tokenizer);
   load_data(recipe, needs, options, inputs);
   if (labelled) with_head(inputs.train->labels());
   check_steps(recipe, inputs);
@@ -486,9 +492,7 @@ void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
 }
 
 void make_weights(Inputs& inputs, const Recipe& recipe, const World& world, bool resumed) {
-  const Needs needs = make_objective(recipe)->needs();
-  check_context({context_of(recipe, world.size()), *inputs.model, inputs.adapter ? &*inputs.adapter : nullptr,
-                 inputs.adapter_report.adapted, needs.models});
+  check_context_models(recipe, world.size(), {*inputs.model, inputs.adapter, inputs.adapter_report.adapted});
   if (inputs.filled) return;
   if (is_sharded(recipe, world) && !inputs.adapter) parallel::share_out(*inputs.model, world);
   fill_weights(inputs, recipe, resumed);

@@ -12,6 +12,7 @@
 #include "train/batch_size.h"
 #include "train/bench.h"
 #include "train/ceilings.h"
+#include "train/check_context.h"
 #include "train/complete.h"
 #include "train/inputs.h"
 #include "train/make_objective.h"
@@ -135,6 +136,7 @@ void measure(RunPlan& plan, const Inputs& inputs, const RunPlanOptions& options,
   Recipe one = plan.recipe;
   const Needs needs = make_objective(one)->needs();
   one.trainer.accumulate = needs.updates;
+  one.parallel = {};  // one process measures
   if (needs.answers > 0)
     log::info("timing {}, with answers of at most {} as in the run; --no-measure only counts",
               counted(options.steps + 1, "step"), counted(needs.answer_tokens, "token"));
@@ -184,7 +186,9 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   RunPlan plan;
   plan.recipe = completed_for_preview(given);
   plan.ranks = options.ranks;
+  check_context(plan.recipe, options.ranks);
   const Inputs inputs = load_inputs(plan.recipe, "");
+  check_context_models(plan.recipe, options.ranks, {*inputs.model, inputs.adapter, inputs.adapter_report.adapted});
   plan.batch_size_reason = choose_batch_size(plan.recipe, inputs, World(), options.ranks);
   check_shared_evenly(plan.recipe, options.ranks);
   const at::Device device = device_of(plan.recipe);

@@ -95,6 +95,14 @@ void warn_about_padding(const Inputs& inputs, std::vector<std::string>& warnings
         "unless its config.json gets a pad_token_id that no text has");
 }
 
+// transformers leaves out layers by these, at random.
+void warn_about_left_out_layers(const Inputs& inputs, std::vector<std::string>& warnings) {
+  const config::Node config = inputs.model->hf_config();
+  for (const char* key : {"encoder_layerdrop", "decoder_layerdrop"})
+    if (const config::Node* share = config.find(key); share && parse_double(share->text()).value_or(0) > 0)
+      warnings.push_back(fmt::format("the model's {} is {}: hone leaves no layer out in training", key, share->text()));
+}
+
 void warn_about_replacing(const Inputs& inputs, std::vector<std::string>& warnings) {
   if (!inputs.has_tokenizer()) return;
   if (std::string fact = hub::replaced_tokenizer(*inputs.model, *inputs.tokenizer); !fact.empty())
@@ -361,6 +369,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   warn_about_tokenizer(recipe, inputs, result.warnings);
   warn_about_ends(recipe, inputs, result.warnings);
   warn_about_replacing(inputs, result.warnings);
+  warn_about_left_out_layers(inputs, result.warnings);
   warn_about_padding(inputs, result.warnings);
   warn_about_callbacks(recipe, steps, result.warnings);
   warn_about_half(recipe, result.warnings);

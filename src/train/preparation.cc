@@ -15,6 +15,7 @@
 #include "io/ownership.h"
 #include "io/safetensors_writer.h"
 #include "train/batch_size.h"
+#include "train/check_context.h"
 #include "train/checkpoint.h"
 #include "train/complete.h"
 #include "train/make_objective.h"
@@ -255,6 +256,7 @@ Inputs Preparation::load_together(const std::filesystem::path& checkpoint) {
   world_.at("reading data");
   Inputs inputs = cache_folder(recipe_).empty() ? load() : world_.first_then_others(load);
   if (world_.size() > 1) check_alike(world_, facts_of(inputs));
+  check_context_models(recipe_, world_.size(), {*inputs.model, inputs.adapter, inputs.adapter_report.adapted});
   return inputs;
 }
 

@@ -14,6 +14,7 @@
 #include "hone/config.h"
 #include "hone/registry.h"
 #include "ops/kernels.h"
+#include "train/check_context.h"
 #include "train/context.h"
 #include "train/make_objective.h"
 #include "train/step_plan.h"
@@ -183,24 +184,13 @@ void check_sharding(const Recipe& recipe, const TrainOptions& options) {
     throw Error(ErrorKind::usage, "--gradients: no rank has all of them with parallel.fsdp; leave that out");
 }
 
-void check_context(const Recipe& recipe, int ranks) {
+void warn_of_no_context(const Recipe& recipe, int ranks) {
   const std::int64_t context = recipe.parallel.context;
   if (ranks == 1 && context > 1)
     log::warning(
         "parallel.context: {} ranks are to compute a micro-batch together, but there is one; hone launch -n {} starts "
         "so many",
         context, context);
-  if (ranks == 1 || context == 1) return;
-  if (context != -1 && ranks % context != 0)
-    throw Error(ErrorKind::config,
-                fmt::format("parallel.context: got {}, expected a number that divides the {} ranks: {}, or -1 for all",
-                            context, ranks, divisors_of(ranks)));
-  if (!make_objective(recipe)->takes_context())
-    throw Error(ErrorKind::config,
-                fmt::format("objective {}: not with parallel.context: it learns from whole documents",
-                            recipe.objective.type))
-        .hint("causal_lm, masked_lm and distillation of given texts learn token by token; parallel.context: 1 gives "
-              "each rank micro-batches of its own");
 }
 
 }  // namespace
@@ -230,6 +220,7 @@ void check_ranks(const Recipe& recipe, const TrainOptions& options) {
   const int ranks = options.world.size();
   if (ranks > 1) check_same(recipe, options);
   check_sharding(recipe, options);
+  warn_of_no_context(recipe, ranks);
   check_context(recipe, ranks);
   if (ranks == 1) return;
   if (!recipe.trainer.batch_size.automatic) check_shared_evenly(recipe, ranks);

@@ -67,7 +67,7 @@ Trainer::Trainer(TrainerParts parts)
       model_(*parts_.inputs.model),
       steps_(steps_of(recipe_, parts_.inputs)),
       config_yaml_(recipe_file(recipe_)),
-      hooks_(recipe_.callbacks, world_.is_first()),
+      hooks_(recipe_, world_.is_first()),
       trained_(state_of(parts_)),
       frame_(&trained_->frame()),
       state_(frame_->run),
@@ -268,7 +268,7 @@ void Trainer::begin() {
 
 std::optional<std::int64_t> Trainer::epoch_begun_at(std::int64_t step, std::int64_t apart) const {
   const std::optional<double> now = stepper_->epoch_at(step),
-                              before = stepper_->epoch_at(std::max<std::int64_t>(0, step - 1));
+                              before = began_ ? began_ : stepper_->epoch_at(std::max<std::int64_t>(0, step - 1));
   const auto part = [&](double epoch) { return std::floor(epoch / static_cast<double>(apart)); };
   if (!now || (step > 0 && part(*now) == part(*before))) return std::nullopt;
   return static_cast<std::int64_t>(std::floor(*now)) + 1;
@@ -276,7 +276,9 @@ std::optional<std::int64_t> Trainer::epoch_begun_at(std::int64_t step, std::int6
 
 void Trainer::begin_step() {
   given_.clear();
-  if (const auto begun = epoch_begun_at(state_.step)) hooks_.epoch_start(view(), *begun);
+  const std::optional<std::int64_t> begun = epoch_begun_at(state_.step);
+  began_ = epoch();
+  if (begun) hooks_.epoch_start(view(), *begun);
   hooks_.step_start(view());
 }
 

@@ -152,6 +152,8 @@ class Trainer {
   std::optional<RunLog> log_;
   Evaluations evaluations_;
   std::vector<std::string> greater_is_better_;  // of their metrics
+  // The epoch in which the step that was begun last began; it may be given further rows on its way.
+  std::optional<double> began_;
   std::optional<SaveTypes> save_types_;
   MemoryPlan memory_;
   hub::ModelFiles files_;

@@ -80,6 +80,10 @@ StepReport Trainer::own_step(const Group& group) {
   if (made_) {
     report = *std::exchange(made_, std::nullopt);
   } else {
+    if (recipe_.parallel.context != 1)
+      throw Error(ErrorKind::config,
+                  "parallel.context: a training_step of its own makes its passes of whole micro-batches, which ranks "
+                  "would share; expected 1");
     const auto loss = told.find("loss");
     if (loss == told.end())
       throw Error(ErrorKind::usage, "training_step: its metrics have no \"loss\"");

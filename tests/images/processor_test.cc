@@ -108,6 +108,12 @@ TEST_F(ProcessorFiles, OfAnUnknownTypeListTheKnownOnes) {
   EXPECT_HONE_ERROR(of(R"({"size": 3})"), checkpoint, "image_processor_type: got none");
 }
 
+TEST_F(ProcessorFiles, DoNotPadALineToASquareThatNobodyHasRoomFor) {
+  const auto padding = of(R"({"image_processor_type": "LlavaImageProcessor", "do_pad": true})");
+  EXPECT_NO_THROW(padding->layout({1, 9000}));
+  EXPECT_HONE_ERROR(padding->layout({1, 30'000}), data, "89478485 pixels");
+}
+
 TEST_F(ProcessorFiles, AreReadStrictly) {
   const auto clip = [&](const std::string& rest) {
     return of(R"({"image_processor_type": "CLIPImageProcessor", )" + rest + "}");

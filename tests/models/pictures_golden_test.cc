@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "harness/errors.h"
 #include "harness/files.h"
 #include "hone/generate.h"
 #include "hub/fresh.h"
@@ -173,6 +174,7 @@ TEST_P(PictureModels, GenerateBehindAPicture) {
   std::vector<std::int64_t> ids(made[0].ids.begin(), made[0].ids.end());
   EXPECT_EQ(ids, numbers_of(golden_["generated"]));
   EXPECT_EQ(generator.generate({prompts[1]}, config)[0].ids, made[1].ids);
+  EXPECT_HONE_ERROR(generator.generate({prompt}, config), data, "which stands for pictures; expected 0");
 }
 
 TEST_P(PictureModels, PackedRowsGiveWhatRowsGive) {

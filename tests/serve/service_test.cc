@@ -315,6 +315,10 @@ TEST_F(Serving, SaysWhatItDoesNotDo) {
           "the last one is the assistant's");
   refused(chat({{"messages", {{{"role", "user"}, {"content", {{{"type", "image_url"}}}}}}}}), 400, "messages",
           "only parts of type text");
+  refused(chat({{"messages", {{{"role", 5}, {"content", "x"}}}}}), 400, "messages",
+          "messages[0].role: expected a text");
+  refused(chat({{"messages", {{{"role", "user"}, {"content", {{{"type", 7}}}}}}}}), 400, "messages",
+          "only parts of type text");
   const auto says = [](const char* field) {
     return json{{"messages", {{{"role", "user"}, {"content", "x"}, {field, "y"}}}}, {"max_tokens", 1}};
   };

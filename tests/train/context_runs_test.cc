@@ -123,5 +123,55 @@ TEST_F(ContextRuns, WhatDoesNotGoTogetherIsRefused) {
                                                       "model.layers.1.mlp.experts.0."));
 }
 
+TEST_F(ContextRuns, GroupsOfMemoriesThatCannotBeSharedAreRefused) {
+  const auto refused = [&](const std::string& model) {
+    return fails(2, {{"model", model}, {"parallel.context", "2"}}, ErrorKind::config);
+  };
+  EXPECT_THAT(refused("{type: mamba2, hidden_size: 24, num_heads: 6, head_dim: 8, state_size: 8, n_groups: 3, "
+                      "num_hidden_layers: 1, expand: 2}"),
+              testing::HasSubstr("parallel.context: got 2 ranks, among which 3 heads or channels cannot be shared "
+                                 "evenly; numbers that fit: 1, 3, 6"));
+  EXPECT_THAT(refused("{type: falcon_h1, hidden_size: 24, intermediate_size: 40, num_hidden_layers: 1, "
+                      "num_attention_heads: 6, num_key_value_heads: 2, mamba_d_ssm: 48, mamba_n_heads: 6, "
+                      "mamba_d_head: 8, mamba_d_state: 6, mamba_n_groups: 3, max_position_embeddings: 256}"),
+              testing::HasSubstr("among which 3 heads or channels cannot be shared evenly; numbers that fit: 1, 6"));
+  EXPECT_THAT(refused("{type: qwen3_next, hidden_size: 24, intermediate_size: 40, num_hidden_layers: 2, "
+                      "num_attention_heads: 6, num_key_value_heads: 2, head_dim: 16, num_experts: 4, "
+                      "num_experts_per_tok: 2, moe_intermediate_size: 8, shared_expert_intermediate_size: 8, "
+                      "layer_types: [linear_attention, full_attention], linear_key_head_dim: 6, "
+                      "linear_value_head_dim: 6, linear_num_key_heads: 3, linear_num_value_heads: 6}"),
+              testing::HasSubstr("among which 3 heads or channels cannot be shared evenly; numbers that fit: 1, 6"));
+}
+
+TEST_F(ContextRuns, DropoutInAHeadForMaskedTokensIsRefused) {
+  test::Overrides masked{{"model", "{type: bert, hidden_size: 16, intermediate_size: 24, num_hidden_layers: 1, "
+                                   "num_attention_heads: 2, max_position_embeddings: 80}"},
+                         {"tokenizer", masked_tokenizer()},
+                         {"objective", "{type: masked_lm, mlm_probability: 0.3}"},
+                         {"trainer.steps", "2"}};
+  run(1, "bert", masked);
+  masked[0].second = in("bert").string();
+  masked.insert(masked.end(), {{"adapter", "{type: lora, rank: 2, dropout: 0.1, targets: all-linear}"},
+                               {"parallel.context", "2"}});
+  EXPECT_THAT(fails(2, masked, ErrorKind::config),
+              testing::HasSubstr("adapter.dropout: got 0.1, expected 0 with parallel.context for "
+                                 "cls.predictions.transform.dense, which sees some of the tokens alone"));
+  masked.emplace_back("adapter.exclude", "[cls.predictions.transform.dense]");
+  EXPECT_EQ(run(2, "adapted", masked).step, 2);
+}
+
+// Nothing of the folder that is there is moved away for a run that cannot be.
+TEST_F(ContextRuns, IsRefusedBeforeAnOldRunIsMovedAway) {
+  run(1, "old", {{"trainer.steps", "2"}});
+  test::Overrides heads{{"model.hidden_size", "36"},
+                        {"model.num_attention_heads", "9"},
+                        {"model.num_key_value_heads", "3"},
+                        {"parallel.context", "2"}};
+  TrainOptions fresh;
+  fresh.fresh = true;
+  EXPECT_THROW(run(2, "old", heads, fresh), Error);
+  EXPECT_TRUE(std::filesystem::exists(in("old") / test::step_folder(2)));
+}
+
 }  // namespace
 }  // namespace hone

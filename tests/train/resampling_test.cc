@@ -65,6 +65,14 @@ TEST_F(Resampling, EndsWhereThereIsNothingToLearn) {
   EXPECT_EQ(values("alike", "grad_norm"), (std::vector<double>{0, 0}));
 }
 
+TEST_F(Resampling, EachEpochEndsThoughAStepGoesThroughAllOfIt) {
+  run(1, "epochs", asked("resample: 3", {{"objective.rewards", "[{type: format, pattern: 'never so'}]"},
+                                        {"trainer.eval_every_epochs", "1"},
+                                        {"trainer.steps", "4"}}));
+  EXPECT_EQ(values("epochs", "epoch").back(), 4);
+  EXPECT_EQ(values("epochs", "eval_reward").size(), 4u);
+}
+
 TEST_F(Resampling, GoesOnToTheSameBitsAndTheSameRows) {
   test::register_test_callbacks();
   for (const std::string type : {"grpo", "rloo"}) {

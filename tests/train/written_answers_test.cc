@@ -177,5 +177,69 @@ TEST_F(WrittenAnswers, WhatCannotBeIsRefused) {
   fails({{"metrics", "[blue]"}}, "did you mean bleu?");
 }
 
+// Though nothing is measured before the end.
+TEST_F(WrittenAnswers, WhatTheModelCannotWriteIsRefusedBeforeTheFirstStep) {
+  train(recipe("base", {{"trainer.steps", "1"}, {"trainer.eval_every", "0"}}), test::quiet_options());
+  const std::filesystem::path base = folder_ / "base" / test::step_folder(1);
+  folder_.write((std::filesystem::relative(base, folder_.path()) / "generation_config.json").string(),
+                R"({"num_beams": 2})");
+  const auto fails = [&](Overrides more, const char* expected) {
+    more.push_back({"trainer.eval_every", "0"});
+    EXPECT_HONE_ERROR(train(recipe("refused", more), test::quiet_options()), config, expected);
+    EXPECT_TRUE(logged("refused", "loss").empty());
+  };
+  const std::pair<std::string, std::string> model{"model", "{path: " + base.string() + "}"};
+  fails({model, {"metrics", "[{type: rouge, stop: [x]}]"}}, "stop: not with num_beams");
+  fails({{"metrics", "[{type: rouge, forced_bos_token_id: 100000}]"}}, "forced_bos_token_id: got 100000");
+  fails({{"model", "{type: llama, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 1, "
+                   "num_attention_heads: 4}"},
+         {"objective", "{type: causal_lm}"},
+         {"data.max_length", "32"},
+         {"metrics", "[{type: rouge, forced_bos_token_id: 3}]"}},
+        "forced_bos_token_id: is of models with an encoder");
+}
+
+// A tokenizer of mBART-50's kind.
+TEST_F(WrittenAnswers, SamplesAreOfTheObjectivesLanguages) {
+  std::string added, vocab;
+  const char* const tokens[] = {"<pad>", "</s>", "<unk>", "en_XX", "ro_RO", "a", "b", "c"};
+  for (int id = 0; id < 8; ++id) {
+    vocab += fmt::format(R"({}"{}": {})", id == 0 ? "" : ", ", tokens[id], id);
+    if (id < 5)
+      added += fmt::format(R"({}{{"id": {}, "content": "{}", "single_word": false, "lstrip": false, "rstrip": false,
+                            "normalized": false, "special": true}})",
+                           id == 0 ? "" : ", ", id, tokens[id]);
+  }
+  const std::string around = R"([{"SpecialToken": {"id": "en_XX", "type_id": 0}}, {"Sequence": {"id": "A", "type_id":
+      0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}])";
+  const std::filesystem::path file = folder_.write(
+      "words/tokenizer.json",
+      R"({"version": "1.0", "added_tokens": [)" + added + R"(], "pre_tokenizer": {"type": "Whitespace"},
+         "post_processor": {"type": "TemplateProcessing", "single": )" + around + R"(, "pair": )" + around +
+          R"(, "special_tokens": {"en_XX": {"id": "en_XX", "ids": [3], "tokens": ["en_XX"]},
+         "</s>": {"id": "</s>", "ids": [1], "tokens": ["</s>"]}}}, "model": {"type": "WordLevel", "vocab": {)" +
+          vocab + R"(}, "unk_token": "<unk>"}})");
+  folder_.write("words/tokenizer_config.json", R"({"eos_token": "</s>", "pad_token": "<pad>"})");
+  // What the model learns of sources that are marked so, and writes of "a b".
+  const auto text = [&](const std::string& name, const std::string& records, int tokens) {
+    const std::string pairs = folder_.write(name + ".jsonl", records).string();
+    train(recipe(name, {{"tokenizer", file.string()},
+                        {"data", "{train: " + pairs + ", max_length: 12}"},
+                        {"metrics", "[]"},
+                        {"objective", "{type: seq2seq, src_lang: ro_RO, tgt_lang: ro_RO}"},
+                        {"callbacks", fmt::format("[{{type: samples, every: 100, prompts: [a b], max_new_tokens: {}}}]",
+                                                  tokens)},
+                        {"trainer", "{batch_size: 1, steps: 100, precision: fp32}"}}),
+          test::quiet_options());
+    std::ifstream written(folder_ / name / "samples.jsonl");
+    std::string line;
+    std::getline(written, line);
+    return nlohmann::json::parse(line)["text"].get<std::string>();
+  };
+  EXPECT_EQ(text("sources", "{\"input_ids\": [3, 5, 6, 1], \"labels\": [4, 6, 1]}\n"
+                            "{\"input_ids\": [4, 5, 6, 1], \"labels\": [4, 7, 1]}\n", 2), "c");
+  EXPECT_EQ(text("targets", "{\"input_ids\": [4, 5, 6, 1], \"labels\": [7, 7, 1]}\n", 1), "");
+}
+
 }  // namespace
 }  // namespace hone

@@ -38,6 +38,12 @@ LanguageMark::LanguageMark(const Tokenizer& tokenizer, const std::string& langua
         .hint("a tokenizer.json that transformers saved with a src_lang has one in its post_processor");
   id_ = *id, own_ = around[places[0]];
   is_first_ = places[0] == 0, behind_ = around.size() - 1 - places[0];
+  const std::vector<std::int32_t> text = tokenizer.encode("a", /*special=*/true).ids;
+  if (text.size() <= behind_ || (is_first_ ? text.front() : text[text.size() - 1 - behind_]) != own_)
+    throw Error(ErrorKind::config,
+                fmt::format("{}: the tokenizer puts the token of a language between others before a text; expected it "
+                            "at the beginning, or behind the text",
+                            option));
 }
 
 void LanguageMark::put(std::vector<std::int32_t>& ids) const {
