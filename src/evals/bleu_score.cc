@@ -4,8 +4,8 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "evals/python_text.h"
 #include "hone/error.h"
+#include "text/jinja/case.h"
 
 namespace hone::evals {
 namespace {
@@ -26,7 +26,7 @@ BleuNgrams bleu_ngrams(const std::vector<std::string>& words) {
 }
 
 std::vector<std::string> bleu_words(const std::string& text, BleuTokens how, bool lowercase) {
-  return bleu_tokens(lowercase ? python_lower(text) : text, how);
+  return bleu_tokens(lowercase ? jinja::lower(text) : text, how);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "evals/python_text.h"
+#include "text/jinja/text_ops.h"
 #include "text/unicode/unicode.h"
 
 namespace hone::evals {
@@ -114,7 +115,7 @@ std::string with_spaces(const std::string& text, bool (*apart)(char32_t)) {
 }  // namespace
 
 std::vector<std::string> bleu_tokens(const std::string& given, BleuTokens how) {
-  const std::string text(python_strip_end(given));
+  const std::string text(jinja::strip(given, {}, jinja::Side::right));
   switch (how) {
     case BleuTokens::v13a:
       return python_split(parted_as_english(on_one_line(without_breaks(text))));

@@ -6,6 +6,7 @@
 
 #include "evals/python_text.h"
 #include "hone/error.h"
+#include "text/jinja/case.h"
 
 namespace hone::evals {
 namespace {
@@ -33,10 +34,10 @@ std::vector<std::string> chrf_words(const std::string& text) {
 }
 
 ChrfNgrams chrf_ngrams(const std::string& given, const ChrfOptions& options) {
-  const std::string text = options.lowercase ? python_lower(given) : given;
+  const std::string text = options.lowercase ? jinja::lower(given) : given;
   std::u32string letters;
   for (const char32_t c : code_points(text))
-    if (options.whitespace || !is_python_space(c)) letters += c;
+    if (options.whitespace || !jinja::is_space(c)) letters += c;
   ChrfNgrams all(options.char_order + options.word_order);
   for (std::size_t n = 1; n <= options.char_order; ++n)
     for (std::size_t i = 0; i + n <= letters.size(); ++i)

@@ -1,4 +1,5 @@
-// What Python's strings do, as the measures of written answers are defined by programs in Python.
+// Texts as the programs in Python have them by which written answers are measured; the rest of what Python's strings do
+// is in text/jinja.
 #pragma once
 
 #include <string>
@@ -7,11 +8,7 @@
 
 namespace hone::evals {
 
-// str.lower(). REQUIRES: UTF-8.
-std::string python_lower(std::string_view text);
-bool is_python_space(char32_t c);
-std::vector<std::string> python_split(std::string_view text);  // str.split()
-std::string_view python_strip_end(std::string_view text);      // str.rstrip()
+std::vector<std::string> python_split(std::string_view text);  // str.split(). REQUIRES: UTF-8
 std::u32string code_points(std::string_view text);
 std::string as_utf8(std::u32string_view text);
 

@@ -12,6 +12,8 @@
 #include "evals/bleu_tokens.h"
 #include "evals/python_text.h"
 #include "hone/error.h"
+#include "text/jinja/case.h"
+#include "text/jinja/text_ops.h"
 
 namespace hone::evals {
 namespace {
@@ -168,8 +170,8 @@ std::string ter_normalized(std::string text) {
 }
 
 Words ter_words(const std::string& given, const TerOptions& options) {
-  std::string text(python_strip_end(given));
-  if (!options.case_sensitive) text = python_lower(text);
+  std::string text(jinja::strip(given, {}, jinja::Side::right));
+  if (!options.case_sensitive) text = jinja::lower(text);
   if (options.normalized && !text.empty()) text = ter_normalized(std::move(text));
   if (options.no_punct) std::erase_if(text, [](char c) { return c != 0 && std::strchr(".,?:;!\"()", c); });
   return python_split(text);

@@ -20,16 +20,18 @@ std::shared_ptr<const Tokenizer> own_tokenizer(const std::filesystem::path& fold
   return text::no_tokenizer(why.substr(0, why.find('\n')));
 }
 
+std::string_view tokenizer_json(const Tokenizer& tokenizer) {
+  for (const auto& [name, content] : tokenizer.files)
+    if (name == "tokenizer.json") return content;
+  return "";
+}
+
 bool is_tokenizer_of(const std::filesystem::path& folder, const Tokenizer& tokenizer) {
-  const auto tokens = [](const Tokenizer& one) {
-    for (const auto& [name, content] : one.files)
-      if (name == "tokenizer.json") return std::string_view(content);
-    return std::string_view();
-  };
   try {
     const auto own = own_tokenizer(folder);
-    return own->vocab_size() == 0 || (tokens(*own) == tokens(tokenizer) && own->eos_id == tokenizer.eos_id &&
-                                      own->bos_id == tokenizer.bos_id && own->pad_id == tokenizer.pad_id);
+    return own->vocab_size() == 0 ||
+           (tokenizer_json(*own) == tokenizer_json(tokenizer) && own->eos_id == tokenizer.eos_id &&
+            own->bos_id == tokenizer.bos_id && own->pad_id == tokenizer.pad_id);
   } catch (const Error&) {
     return false;  // it may be named because the folder's own cannot be read
   }

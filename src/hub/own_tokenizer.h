@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "hone/text.h"
 
@@ -11,6 +12,8 @@ namespace hone::hub {
 
 // As load_tokenizer(folder); where the folder has no file of tokens: "none", which rows of ids can do with.
 std::shared_ptr<const Tokenizer> own_tokenizer(const std::filesystem::path& folder);
+
+std::string_view tokenizer_json(const Tokenizer& tokenizer);  // "": it has no such file
 
 // Whether ids are the same tokens to it and to the folder's own, with the same ends; a folder without one takes any.
 bool is_tokenizer_of(const std::filesystem::path& folder, const Tokenizer& tokenizer);

@@ -8,6 +8,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "hub/own_tokenizer.h"
+#include "text/regex/scanners.h"
+
 namespace hone::hub {
 namespace {
 
@@ -16,10 +19,8 @@ using Json = nlohmann::json;
 struct Replacing {
   std::string_view model_type, tokenizer_class, pattern;
 };
-constexpr std::array kReplacing{
-    Replacing{"qwen2", "Qwen2Tokenizer",
-              R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
-              R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+const std::array kReplacing{
+    Replacing{"qwen2", "Qwen2Tokenizer", text::scanner_pattern(text::Scanner::qwen2)},
     Replacing{"qwen3_5_moe_text", "Qwen3_5Tokenizer",
               R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)"
               R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"}};
@@ -43,10 +44,8 @@ std::string replaced_tokenizer(const Model& model, const Tokenizer& tokenizer) {
   const config::Node* type = hf_config.find("model_type");
   const auto found = std::find_if(kReplacing.begin(), kReplacing.end(),
                                   [&](const Replacing& one) { return type && one.model_type == type->text(); });
-  const auto file = std::find_if(tokenizer.files.begin(), tokenizer.files.end(),
-                                 [](const auto& one) { return one.first == "tokenizer.json"; });
-  if (found == kReplacing.end() || file == tokenizer.files.end()) return "";
-  const Json json = Json::parse(file->second, nullptr, /*allow_exceptions=*/false);
+  if (found == kReplacing.end()) return "";
+  const Json json = Json::parse(tokenizer_json(tokenizer), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || splits_alike(json, found->pattern)) return "";
   return fmt::format(
       "the tokenizer splits texts otherwise than {}, which transformers 5 takes for model_type {} whatever the files "

@@ -108,8 +108,7 @@ class Idefics3 final : public Processor {
 
   Values process(const Picture& picture) const override {
     Values made{layout(picture.extent()), {}};
-    const std::int64_t numbers = side_ * side_ * 3;
-    made.values.resize(static_cast<std::size_t>(made.layout.tiles * numbers));
+    made.values.resize(static_cast<std::size_t>(made.layout.tiles * side_ * side_ * 3));
     float* to = made.values.data();
     const auto turned_into = [&](const Picture& from, const Extent& extent) {
       return resize(from, extent, *common_.filter);
@@ -117,10 +116,7 @@ class Idefics3 final : public Processor {
     const Picture first = turned_into(picture, first_for(picture.extent()));
     const Picture whole =
         splits_ ? turned_into(first, by_squares(first.extent(), side_)) : turned_into(first, square());
-    for (std::int64_t tile = 0; tile + 1 < made.layout.tiles; ++tile, to += numbers) {
-      const Window window{tile / made.layout.columns * side_, tile % made.layout.columns * side_, side_, side_};
-      write_planes(common_, resize(whole, whole.extent(), Filter::nearest, window), to);
-    }
+    to = write_squares(common_, whole, made.layout.rows, made.layout.columns, side_, to);
     write_planes(common_,
                  whole.extent() == square() ? resize(whole, square(), Filter::nearest) : turned_into(whole, square()),
                  to);

@@ -162,4 +162,13 @@ void write_planes(const Common& common, const Picture& picture, float* to) {
   }
 }
 
+float* write_squares(const Common& common, const Picture& picture, std::int64_t rows, std::int64_t columns,
+                     std::int64_t side, float* to) {
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t column = 0; column < columns; ++column, to += side * side * 3)
+      write_planes(common, resize(picture, picture.extent(), Filter::nearest, {row * side, column * side, side, side}),
+                   to);
+  return to;
+}
+
 }  // namespace hone::images

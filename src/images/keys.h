@@ -82,6 +82,9 @@ Keys read_keys(const config::Node& node, Problems& problems, Keys given) {
 
 // As the towers read them: one plane of numbers for each colour.
 void write_planes(const Common& common, const Picture& picture, float* to);
+// The same of each square of this side, row by row; gives the place behind them.
+float* write_squares(const Common& common, const Picture& picture, std::int64_t rows, std::int64_t columns,
+                     std::int64_t side, float* to);
 
 // What a size means for a picture, of those that leave its shape or give both sides. Error(data): too large.
 Extent resized(const Size& size, const Extent& picture);

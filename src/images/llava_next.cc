@@ -94,11 +94,7 @@ class LlavaNext final : public Processor {
     made.values.resize(static_cast<std::size_t>(made.layout.tiles * numbers));
     float* to = made.values.data();
     write_planes(common_, resize(picture, {side_, side_}, *common_.filter), to);
-    const Picture laid = laid_out(picture);
-    for (std::int64_t tile = 0; tile + 1 < made.layout.tiles; ++tile) {
-      const Window window{tile / made.layout.columns * side_, tile % made.layout.columns * side_, side_, side_};
-      write_planes(common_, resize(laid, laid.extent(), Filter::nearest, window), to += numbers);
-    }
+    write_squares(common_, laid_out(picture), made.layout.rows, made.layout.columns, side_, to + numbers);
     return made;
   }
 

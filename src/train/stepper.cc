@@ -100,7 +100,7 @@ StepReport Stepper::step(const std::function<StepReport(const Group&)>& otherwis
   const std::int64_t done = state.step;
   Group group = next_group(/*further=*/false);
   // Whoever makes the step may look at the micro-batches, unless what is learnt is yet to be made of them.
-  const bool is_looked_at = otherwise && objective_->needs().answers == 0 && recipe_.parallel.context == 1;
+  const bool is_looked_at = otherwise && objective_->needs().answers == 0 && context_of(recipe_, world_.size()) == 1;
   by_pass_ = numbers_.by_pass() && !is_looked_at;
   if (!by_pass_) complete(group);
   choose_trained();

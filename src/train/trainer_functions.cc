@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/signals.h"
 #include "hone/registry.h"
+#include "train/context.h"
 #include "train/layers.h"
 #include "train/trainer.h"
 
@@ -80,7 +81,7 @@ StepReport Trainer::own_step(const Group& group) {
   if (made_) {
     report = *std::exchange(made_, std::nullopt);
   } else {
-    if (recipe_.parallel.context != 1)
+    if (context_of(recipe_, world_.size()) != 1)
       throw Error(ErrorKind::config,
                   "parallel.context: a training_step of its own makes its passes of whole micro-batches, which ranks "
                   "would share; expected 1");
