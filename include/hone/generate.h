@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hone/config.h"
@@ -29,13 +30,16 @@ struct GenerateConfig {
   double temperature = 0.0;
   std::int64_t top_k = 0;
   double top_p = 1.0, min_p = 0.0, repetition_penalty = 1.0;
+  double presence_penalty = 0.0, frequency_penalty = 0.0;  // OpenAI's names and meanings
   std::vector<std::string> stop;
+  std::string regex, json_schema;  // a form that an answer is held to, from its first token; at most one of both
   std::uint64_t seed = 0;
   std::vector<std::int32_t> eos_token_id;  // empty: the tokenizer's
   bool ignore_eos = false;
   std::optional<std::int64_t> forced_bos_token_id = {}, forced_eos_token_id = {};
   std::int64_t min_length = 0, min_new_tokens = 0, no_repeat_ngram_size = 0, num_beams = 1;
   std::vector<std::int32_t> suppress_tokens;
+  std::vector<std::pair<std::int32_t, double>> logit_bias;  // is added to these tokens' logits; set by programs alone
   double length_penalty = 1.0;
   EarlyStopping early_stopping = EarlyStopping::no;
   std::int64_t batch_size = 16;
@@ -54,7 +58,13 @@ struct GenerateConfig {
               {.low = 0, .high = 1}),
         field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.",
               {.low = 1e-6, .high = 1e6}),
+        field("presence_penalty", &C::presence_penalty,
+              "Is taken from the logits of tokens that the answer already has.", {.low = -100, .high = 100}),
+        field("frequency_penalty", &C::frequency_penalty,
+              "Is taken from the logits of tokens of the answer as often as it has them.", {.low = -100, .high = 100}),
         field("stop", &C::stop, "Texts that end the generation; they are not part of the answer."),
+        field("regex", &C::regex, "Regular expression that an answer matches as a whole; default: none."),
+        field("json_schema", &C::json_schema, "JSON Schema that an answer is JSON by; {}: any; default: none."),
         field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
         field("eos_token_id", &C::eos_token_id,
               "Tokens that end the generation; default: the tokenizer's end-of-sequence token.", at_least(0)),

@@ -16,10 +16,19 @@ struct PictureFile {
   std::string path = {}, bytes = {};  // one of the two
 };
 
+// How many patches a picture becomes.
+struct PatchGrid {
+  std::int64_t frames = 1, rows = 0, columns = 0;
+  std::int64_t patches() const { return frames * rows * columns; }
+  bool operator==(const PatchGrid&) const = default;
+};
+
 // What texts have in the place of a picture besides the tokens that stand for it. framed: "\n\n", PictureInput::before,
 // the picture, PictureInput::after, "\n\n" (Gemma 3). tiled: names of its tiles by row and column, before all of it in
-// one (Idefics 3).
-enum class PictureWords { none, framed, tiled };
+// one (Idefics 3). rows: [IMG_BREAK] behind each row of its tokens, [IMG_END] behind the last one (Pixtral); they count
+// among its tokens. named: names of its tiles likewise, between a token before all of them and one behind (LFM2-VL).
+// bracketed: the two tokens alone (InternVL, Gemma 4).
+enum class PictureWords { none, framed, tiled, rows, named, bracketed };
 
 // What a model says of the pictures that it reads.
 struct PictureInput {
@@ -30,18 +39,19 @@ struct PictureInput {
   std::int64_t more = 0;        // tokens besides, such as one for all of a picture
   std::int64_t side = 0;        // patches in a row and in a column of every picture, or tile of one; 0: any
   PictureWords words = PictureWords::none;
-  std::int32_t before = -1, after = -1;  // of framed ones; `before` alone is what a text has where a picture belongs
+  // Of framed ones, where `before` alone is what a text has for a picture, and of bracketed ones, where `token` is.
+  std::int32_t before = -1, after = -1;
+  // Stand in texts for films and for sounds, which no model here reads: no text may have them. -1: there are none.
+  std::int32_t film = -1, sound = -1;
   // Whether tiles are one stretch of tokens (LLaVA-NeXT): all of the picture, then its tiles put together, of which
   // each row has one token more at its end.
   bool joined = false;
   std::int64_t values() const { return 3 * frames * patch_size * patch_size; }  // of a patch
-};
-
-// How many patches a picture becomes.
-struct PatchGrid {
-  std::int64_t frames = 1, rows = 0, columns = 0;
-  std::int64_t patches() const { return frames * rows * columns; }
-  bool operator==(const PatchGrid&) const = default;
+  // Of a picture of such a grid, or a tile of one, that is not joined.
+  std::int64_t tokens_of(const PatchGrid& grid) const {
+    const std::int64_t vectors = grid.patches() / (merged * merged);
+    return vectors + more + (words == PictureWords::rows ? grid.rows / merged : 0);
+  }
 };
 
 // What a picture is cut into: rows and columns of tiles, and behind them all of it in one; 0: there is that one alone.
@@ -49,7 +59,13 @@ struct PatchGrid {
 struct TileGrid {
   std::int64_t rows = 0, columns = 0;
   std::int64_t cut_rows = 0, cut_columns = 0;
-  std::int64_t tiles() const { return rows * columns + 1; }
+  bool tiles_alone = false;  // without all of it in one behind them
+  PatchGrid whole = {};      // of that one, where its grid is another than a tile's (LFM2-VL)
+  std::int64_t tiles() const { return rows * columns + (tiles_alone ? 0 : 1); }
+  // Of one of them; tile: what a tile's is.
+  const PatchGrid& grid_of(std::int64_t index, const PatchGrid& tile) const {
+    return index == rows * columns && whole.rows > 0 ? whole : tile;
+  }
   // Of a joined picture whose tiles have such a grid.
   std::int64_t joined_tokens(const PatchGrid& tile) const {
     return tile.patches() + (rows * tile.rows - 2 * cut_rows) * (columns * tile.columns - 2 * cut_columns + 1);
@@ -58,7 +74,7 @@ struct TileGrid {
 };
 
 // A picture as a model reads it: patches, one after the other in the order that the model has them; where it is cut
-// into tiles those of one after those of another, all of this grid.
+// into tiles those of one after those of another, all of this grid but for TileGrid::whole.
 struct Patches {
   PatchGrid grid;
   std::vector<float> values;

@@ -24,6 +24,7 @@
 #include "hone/command.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
+#include "hub/cross_encoder.h"
 #include "nn/finite.h"
 #include "tensor/host.h"
 #include "train/inputs.h"
@@ -123,6 +124,7 @@ class Classify final : public Command {
     model_ = load_model(place, flags_);
     const bool of_tokens = model_->classifier() && model_->classifier()->of_tokens();
     if (!model_->classifier()) require_classifier(*model_, "classify");
+    if (!of_tokens && labels().size() == 1) sigmoid_ = hub::shows_sigmoid(*model_, place.folder);
     for (const auto& [given, flag] :
          {std::pair{flags_.words, "words"}, {flags_.step_separator.has_value(), "step-separator"}})
       if (given && !of_tokens)
@@ -157,7 +159,8 @@ class Classify final : public Command {
   // A score of answers, as a reward model's, that was not learnt of labelled texts.
   bool is_of_answers(const ordered_json& value) const {
     if (gives_labels() || labels().size() > 1) return false;
-    if (problem_type() != ProblemType::regression) return true;
+    const bool of_pairs = has_pair_column_ || (value.is_object() && value.contains(kPair));
+    if (problem_type() != ProblemType::regression) return !of_pairs;  // a cross-encoder reads pairs of texts
     return columns_are_of_answers_.value_or(value.is_object() && !value.contains(kText));
   }
 
@@ -213,6 +216,7 @@ class Classify final : public Command {
     const Columns columns = parse_columns(flags_.columns), none;
     if (problem_type() == ProblemType::regression && labels().size() == 1)
       columns_are_of_answers_ = are_of_answers(columns);
+    has_pair_column_ = columns.contains(kPair);
     const bool of_answers = is_of_answers(ordered_json::object());
     read_as_flag([&] {
       fields_.emplace(SourceFile{.path = file_name(), .columns = of_answers ? columns : none, .header = {}});
@@ -270,8 +274,9 @@ class Classify final : public Command {
     const Tensor logits_SL =
         host::read(model_->classifier()->logits(model_->forward(batch, pass), pass).to(at::kDouble));
     const bool several = problem_type() == ProblemType::multi_label_classification;
+    const Tensor scores_SL = sigmoid_ ? logits_SL.sigmoid() : logits_SL;
     const Tensor shown_SL =
-        (!gives_labels() ? logits_SL : several ? logits_SL.sigmoid() : logits_SL.softmax(-1)).contiguous();
+        (!gives_labels() ? scores_SL : several ? logits_SL.sigmoid() : logits_SL.softmax(-1)).contiguous();
     const std::span<const double> values = host::values<double>(shown_SL);
     if (!std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }))
       throw nn::not_finite(*model_, "a logit");
@@ -349,7 +354,8 @@ class Classify final : public Command {
   std::vector<HostRow> rows_;
   std::size_t longest_ = 0;
   std::int64_t told_ = 0, answered_ = 0, cut_ = 0;
-  bool json_ = false;
+  bool json_ = false, has_pair_column_ = false;
+  bool sigmoid_ = false;  // by which a score is shown
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/strings.h"
 #include "cli/classify_tokens.h"
 #include "cli/files.h"
+#include "cli/embedder.h"
 #include "cli/model_place.h"
 #include "cli/named_files.h"
 #include "cli/output.h"
@@ -135,7 +136,7 @@ class Eval final : public Command {
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
     const auto tokenizer = data::with_chat_template(tokenizer_of(place, flags_.tokenizer), flags_.chat_template,
                                                     "--chat-template");
-    const auto model = load_model(place, flags_);
+    const auto model = load_embedding_model(place, flags_);
     if (flags_.max_length > model->max_positions())  // not where it was not given
       log::warning("--max-length: got {}, but the model was made for {} tokens", *flags_.max_length,
                    model->max_positions());

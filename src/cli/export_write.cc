@@ -22,6 +22,7 @@
 #include "hub/tensor_names.h"
 #include "hub/tied_head.h"
 #include "io/json.h"
+#include "nn/finite_tensor.h"
 #include "nn/freeze.h"
 #include "tensor/dtype.h"
 
@@ -174,6 +175,24 @@ std::set<std::string> spare_tensors(const fs::path& folder) {
   return made;
 }
 
+// What need not be finite: limits, and what the model has no weight for. Looked up when it is first asked for.
+std::function<bool(const std::string&)> may_be_infinite(const fs::path& folder) {
+  return [folder, found = std::optional<std::set<std::string>>()](const std::string& tensor) mutable {
+    if (found) return found->contains(tensor);
+    found.emplace();
+    const std::string file = (folder / "config.json").string();
+    const std::unique_ptr<Model> model = build_model(config::read_file(file), file);
+    const hub::ModelTensors tensors(folder);
+    const hub::TensorNames names(*model, tensors.all(), FreshWeights{.any = true});
+    for (const std::string& name : names.unused) found->insert(tensors.all().at(name).tensor->name);
+    model->each_weight([&](const std::string& name, const Weight& weight) {
+      const auto* place = nn::is_limit(weight) ? names.of(name) : nullptr;
+      if (place) found->insert(place->second.tensor->name);
+    });
+    return found->contains(tensor);
+  };
+}
+
 // What transformers reads such weights by. What computes then is of the type of the others.
 ordered_json quantization_config(const ToQuantize& quantized, const Quantization& how, const ordered_json& config) {
   const bool int8 = how.type == QuantType::int8;
@@ -210,6 +229,7 @@ Written add_copied(io::FolderCommit& commit, const ExportSource& source, const E
   if (!source.facts.adapter) quantized = to_quantize(source.folder, how.quantization);
   copy.quantize = quantized.tensors, copy.grids = on_grids.tensors;
   if (!source.facts.adapter && (copy.in_full || copy.type)) copy.leave_out = spare_tensors(source.folder);
+  if (!source.facts.adapter) copy.may_be_infinite = may_be_infinite(source.folder);
   const hub::CopiedWeights copied = hub::copy_weights(commit, source.folder, copy);
   change(texts, "config.json", [&](ordered_json& json) {
     if (type) json.erase("torch_dtype"), json["dtype"] = hf_name(*type);

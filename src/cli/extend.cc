@@ -20,6 +20,7 @@
 #include "hub/save.h"
 #include "hub/sentence_files.h"
 #include "io/folder_commit.h"
+#include "nn/finite.h"
 #include "text/tokenizer/roles.h"
 
 namespace hone::cli {
@@ -71,6 +72,7 @@ class Extend final : public Command {
     const auto before = load_tokenizer(place.folder.string());
     const auto after = extended(*before);
     const auto model = load_model(place, stored_precision(place.folder));
+    nn::check_weights_finite(*model, place.folder.string());  // new rows become the mean of others
     if (before->vocab_size() > model->vocab_size())
       throw Error(ErrorKind::config, fmt::format("{}: the tokenizer has {} tokens, and the model rows for {}",
                                                  place.folder.string(), before->vocab_size(), model->vocab_size()));

@@ -72,8 +72,9 @@ class Generate final : public Command {
     std::string prompts, tokenizer, adapter, system, chat_template, chat_template_kwargs, src_lang, tgt_lang;
     bool chat = false;
     std::optional<std::int64_t> max_new_tokens, top_k, batch_size, num_beams;
-    std::optional<double> temperature, top_p, min_p, repetition_penalty;
+    std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
     std::vector<std::string> stop;
+    std::optional<std::string> regex, json_schema;
     std::uint64_t seed = 0;
     bool ignore_eos = false, stream = true, stats = false;
     static constexpr auto fields() {
@@ -124,6 +125,11 @@ class Generate final : public Command {
                     {.low = 0, .high = 1}),
               field("repetition_penalty", &C::repetition_penalty,
                     "Above 1: tokens already in the text become less likely.", {.low = 1e-6, .high = 1e6}),
+              field("presence_penalty", &C::presence_penalty,
+                    "Is taken from the logits of tokens that the answer already has.", {.low = -100, .high = 100}),
+              field("frequency_penalty", &C::frequency_penalty,
+                    "Is taken from the logits of tokens of the answer as often as it has them.",
+                    {.low = -100, .high = 100}),
               field("num_beams", &C::num_beams,
                     "Answers that are followed side by side for a prompt, of which the likeliest is given; 1 = none; "
                     "default: as generation_config.json says.",
@@ -135,6 +141,12 @@ class Generate final : public Command {
                     "Likewise of the answers', which they begin with; default: forced_bos_token_id of "
                     "generation_config.json."),
               field("stop", &C::stop, "Text that ends the answer and is left out of it; may be given several times."),
+              field("regex", &C::regex,
+                    "Regular expression that an answer matches as a whole, in the syntax of Python's re; default: "
+                    "none."),
+              field("json_schema", &C::json_schema,
+                    "JSON Schema that an answer is JSON by, as JSON or the file that has it; {} is any JSON; default: "
+                    "none."),
               field("seed", &C::seed, "Seed of the sampling; the same seed gives the same text."),
               field("ignore_eos", &C::ignore_eos, "Go on after the end-of-sequence token."),
               field("batch_size", &C::batch_size, "Prompts that are continued at the same time; default 16.",
@@ -375,11 +387,14 @@ class Generate final : public Command {
     take(config.top_p, flags_.top_p);
     take(config.min_p, flags_.min_p);
     take(config.repetition_penalty, flags_.repetition_penalty);
+    take(config.presence_penalty, flags_.presence_penalty);
+    take(config.frequency_penalty, flags_.frequency_penalty);
     take(config.batch_size, flags_.batch_size);
     take(config.num_beams, flags_.num_beams);
     if (std::find(flags_.stop.begin(), flags_.stop.end(), "") != flags_.stop.end())
       throw Error(ErrorKind::usage, "--stop: got an empty text, expected one to stop at");
     if (!flags_.stop.empty()) config.stop = flags_.stop;
+    take_form(config);
     if (config.temperature == 0) refuse_sampling(config.num_beams > 1);
     if (config.temperature > 0 && config.num_beams > 1)
       throw Error(ErrorKind::usage, fmt::format("--temperature: got {}, but beams are the likeliest answers, and "
@@ -390,6 +405,20 @@ class Generate final : public Command {
     config.ignore_eos = flags_.ignore_eos;
     if (chat_) chat_->add_turn_end(config);
     return config;
+  }
+
+  void take_form(GenerateConfig& config) const {
+    for (const auto& [flag, given] : {std::pair{"--regex", &flags_.regex}, {"--json-schema", &flags_.json_schema}})
+      if (*given && (*given)->empty())
+        throw Error(ErrorKind::usage, fmt::format("{}: got an empty text, expected a form of answers", flag));
+    if (flags_.regex && flags_.json_schema)
+      throw Error(ErrorKind::usage, "--json-schema: beside --regex; an answer is held to one form");
+    config.regex = flags_.regex.value_or("");
+    const std::string schema = flags_.json_schema.value_or("");
+    const std::string_view text = trim(schema);
+    const bool is_json = text.empty() || text[0] == '{' || text == "true";
+    constexpr std::uint64_t kMostBytes = 16'000'000;
+    config.json_schema = is_json ? schema : InFile(schema, ErrorKind::data).read_all(kMostBytes);
   }
 
   void refuse_sampling(bool beams) const {

@@ -49,7 +49,7 @@ ordered_json weights_report(Model& model, const hub::ModelTensors& tensors) {
       row["bytes"] = found->second.tensor->bytes();
     }
     row.update(ordered_json{{"parameters", weight.numel()},
-                            {"trainable", !weight.is_buffer() && !quantized_there},
+                            {"trainable", weight.trainable() && !quantized_there},
                             {"decays", weight.decays() && !quantized_there}});
     rows.push_back(std::move(row));
   });

@@ -10,6 +10,7 @@
 #include "hub/memory.h"
 #include "hub/own_tokenizer.h"
 #include "hub/sentence_files.h"
+#include "nn/finite.h"
 #include "tensor/device.h"
 #include "train/adapter_base.h"
 
@@ -65,6 +66,7 @@ std::unique_ptr<Model> merged_model(const ModelPlace& place, std::optional<Preci
   const Precision stored = stored_precision(place.folder);
   // In fp32, so that what is added is not rounded away before it is added.
   auto model = load_model(place, stored == Precision::fp64 ? Precision::fp64 : Precision::fp32);
+  nn::check_weights_finite(*model, place.folder.string());  // the adapter's were looked at when it was loaded
   unwrap_adapter(*model);
   const at::ScalarType type = hub::type_of(precision.value_or(stored));
   cast_weights(*model, type, place.folder.string());

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "cli/chat_prompts.h"
 #include "data/files.h"
+#include "data/indexed_line.h"
 #include "data/source.h"
 #include "hone/error.h"
 #include "io/csv.h"
@@ -51,7 +52,10 @@ void read_json(io::ByteReader bytes, const Each& each) {
   const std::string path = bytes.path().string();
   io::JsonArrayReader elements(std::move(bytes));
   ordered_json element;
-  while (elements.next(element)) each(element, {path, elements.line()});
+  while (elements.next(element)) {
+    const std::int64_t line = elements.line();
+    each(element, {path, elements.shares_line() ? data::indexed_line(line, elements.index()) : line});
+  }
 }
 
 // The names of a table's columns, and of those that say what is asked the first, which may be empty.

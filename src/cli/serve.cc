@@ -12,6 +12,7 @@
 #include "cli/chat_prompts.h"
 #include "cli/model_place.h"
 #include "cli/output.h"
+#include "cli/served_vectors.h"
 #include "data/choose_template.h"
 #include "data/framed_places.h"
 #include "data/pictures.h"
@@ -46,6 +47,7 @@ class Serve final : public Command {
   struct Config : ModelFlags {
     using Base = ModelFlags;
     std::optional<std::string> api_key = {};
+    std::optional<bool> embeddings;
     std::string host = "127.0.0.1", name, allow_origin, tokenizer, adapter, chat_template, chat_template_kwargs;
     std::int64_t port = 8080, batch_size = 16, queue = 256;
     std::optional<std::int64_t> max_length, prompt_cache;
@@ -63,7 +65,11 @@ class Serve final : public Command {
                     "HONE_API_KEY, which other users of the machine do not see, else none is asked for."),
               field("allow_origin", &C::allow_origin,
                     "Pages of this origin may ask from a browser, as http://localhost:3000; * = of any."),
-              field("batch_size", &C::batch_size, "Answers that are made at the same time.",
+              field("embeddings", &C::embeddings,
+                    "Give vectors of texts (/v1/embeddings) instead of answers; default: for folders of the "
+                    "sentence-transformers package, and what objective embedding has trained."),
+              field("batch_size", &C::batch_size,
+                    "Answers that are made at the same time; of embeddings texts per forward pass.",
                     config::Range{.low = 1, .high = 4096}),
               field("queue", &C::queue, "Requests that may wait for room; further ones are refused (503).",
                     at_least(1)),
@@ -101,6 +107,7 @@ class Serve final : public Command {
   int run(const Invocation& call) override {
     const WordsOfFlags words;
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
+    if (flags_.embeddings.value_or(is_embedding(place))) return give_vectors(call, place);
     const std::string own = tokenizer_folder(place).string();
     const auto tokenizer = data::with_chat_template(load_tokenizer(flags_.tokenizer.empty() ? own : flags_.tokenizer),
                                                     flags_.chat_template, "--chat-template");
@@ -114,12 +121,12 @@ class Serve final : public Command {
     else if (!flags_.chat_template_kwargs.empty())
       throw Error(ErrorKind::usage, "--chat-template-kwargs: the tokenizer has no chat template");
     serve::ServiceOptions options = options_of(*model);
-    serve::Served served = served_of(call.positionals[0], place, *model, tokenizer, chat, options);
+    serve::Served served = served_of(call, place, *model, tokenizer, chat, options);
     serve::Service service(served, std::move(options));
-    const StopSignal signals("hone: finishing the answers that are begun; once more: at once");
+    const StopSignal signals(kFinishing);
     serve::HttpServer server(
-        {.host = flags_.host, .port = static_cast<int>(flags_.port), .allow_origin = flags_.allow_origin},
-        [&](serve::HttpRequest request, serve::Reply reply) { service.handle(std::move(request), reply); });
+        http_options(),
+        [&](const serve::HttpRequest& request, const serve::Reply& reply) { service.handle(request, reply); });
     tell(call, served, server.port(), chat.has_value());
     service.run([] { return StopSignal::stop_requested(); });
     server.finish(kToFinish);
@@ -127,6 +134,56 @@ class Serve final : public Command {
   }
 
  private:
+  static constexpr const char* kFinishing = "hone: finishing the answers that are begun; once more: at once";
+
+  serve::HttpOptions http_options() const {
+    return {.host = flags_.host, .port = static_cast<int>(flags_.port), .allow_origin = flags_.allow_origin};
+  }
+
+  static bool is_embedding(const ModelPlace& place) {
+    if (!place.adapter.empty() && hub::read_sentence_folder(place.adapter)) return true;
+    return hub::read_sentence_folder(place.folder).has_value();
+  }
+
+  int give_vectors(const Invocation& call, const ModelPlace& place) {
+    for (const auto& [flag, is_given] : {std::pair{"--chat-template", !flags_.chat_template.empty()},
+                                         std::pair{"--chat-template-kwargs", !flags_.chat_template_kwargs.empty()},
+                                         std::pair{"--prompt-cache", flags_.prompt_cache.has_value()}})
+      if (is_given)
+        throw Error(ErrorKind::usage, fmt::format("{}: not of a model that gives vectors of texts", flag))
+            .hint("--embeddings=false serves a language model's answers");
+    const Embedder embedder(place, flags_, {.tokenizer = flags_.tokenizer, .max_length = flags_.max_length});
+    const std::string name = served_name(call);
+    serve::EmbeddingService service(
+        served_vectors(embedder, {.name = name, .api_key = api_key()}, flags_.batch_size, flags_.queue));
+    const StopSignal signals(kFinishing);
+    serve::HttpServer server(http_options(), [&](const serve::HttpRequest& request, const serve::Reply& reply) {
+      service.handle(request, reply);
+    });
+    tell_vectors(call, name, embedder, server.port());
+    service.run([] { return StopSignal::stop_requested(); });
+    server.finish(kToFinish);
+    return 0;
+  }
+
+  std::string url_of(int port) const {
+    const bool is_v6 = flags_.host.find(':') != std::string::npos;
+    return fmt::format("http://{}:{}", is_v6 ? "[" + flags_.host + "]" : flags_.host, port);
+  }
+
+  void tell_vectors(const Invocation& call, const std::string& name, const Embedder& embedder, int port) const {
+    if (call.json)
+      write_json({{"url", url_of(port)},
+                  {"model", name},
+                  {"batch_size", flags_.batch_size},
+                  {"max_length", embedder.max_length()},
+                  {"dimensions", embedder.width()}});
+    else
+      std::cout << fmt::format("{} at {}/v1/embeddings: vectors of {} numbers, of texts of up to {} tokens\n", name,
+                               url_of(port), embedder.width(), embedder.max_length());
+    std::cout.flush();
+  }
+
   serve::ServiceOptions options_of(const Model& model) const {
     serve::ServiceOptions options{.rows = flags_.batch_size, .queue = flags_.queue, .api_key = api_key()};
     // A cache doubles where it has to grow, and is there twice while it does.
@@ -167,17 +224,17 @@ class Serve final : public Command {
     return length;
   }
 
-  serve::Served served_of(const std::string& given, const ModelPlace& place, const Model& model,
+  serve::Served served_of(const Invocation& call, const ModelPlace& place, const Model& model,
                           const std::shared_ptr<const Tokenizer>& tokenizer, const std::optional<ChatPrompts>& chat,
                           const serve::ServiceOptions& options) const {
     serve::Served served{
-        .name = flags_.name.empty() ? name_of(given) : flags_.name, .model = &model, .tokenizer = tokenizer};
+        .name = served_name(call), .model = &model, .tokenizer = tokenizer};
     served.defaults = generation_defaults(generation_folder(place).string(), model.vocab_size());
     if (served.defaults.num_beams > 1)
       throw Error(ErrorKind::config,
                   fmt::format("{}: generation_config.json: num_beams: got {}, expected 1: answers that join others are "
                               "made without beams",
-                              given, served.defaults.num_beams));
+                              call.positionals[0], served.defaults.num_beams));
     // Clients of this API mean 1 where they say nothing, and a folder that says nothing is not one that says 0.
     if (served.defaults.temperature == 0) served.defaults.temperature = 1;
     served.chat_defaults = served.defaults;
@@ -220,22 +277,21 @@ class Serve final : public Command {
 
   inline static const std::string kRequest = "request";
 
-  static std::string name_of(const std::string& given) {
-    const std::filesystem::path path = std::filesystem::weakly_canonical(given);
-    return path.filename().string();
+  std::string served_name(const Invocation& call) const {
+    if (!flags_.name.empty()) return flags_.name;
+    return std::filesystem::weakly_canonical(call.positionals[0]).filename().string();
   }
 
   void tell(const Invocation& call, const serve::Served& served, int port, bool has_chat) const {
-    const bool is_v6 = flags_.host.find(':') != std::string::npos;
-    const std::string url = fmt::format("http://{}:{}", is_v6 ? "[" + flags_.host + "]" : flags_.host, port);
     if (call.json)
-      write_json({{"url", url},
+      write_json({{"url", url_of(port)},
                   {"model", served.name},
                   {"batch_size", flags_.batch_size},
                   {"max_length", served.max_length},
                   {"chat", has_chat}});
     else
-      std::cout << fmt::format("{} at {}/v1{}: {} at a time, of up to {} tokens with their prompts\n", served.name, url,
+      std::cout << fmt::format("{} at {}/v1{}: {} at a time, of up to {} tokens with their prompts\n", served.name,
+                               url_of(port),
                                has_chat ? "" : " (no chat template: /v1/completions only)",
                                counted(flags_.batch_size, "answer"), served.max_length);
     std::cout.flush();

@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "cli/shown_token.h"
 #include "data/fields.h"
+#include "data/indexed_line.h"
 #include "data/tokenise.h"
 #include "io/json.h"
 #include "text/chat/chat_mask.h"
@@ -60,7 +61,7 @@ void print_one(const Tokenizer& tokenizer, const Tokens& tokens, bool json) {
 std::string rendered(const Record& record, const data::Tokenising& how, const std::string& source) {
   if (const auto* text = record.as<TextRecord>()) return text->text;
   if (const auto* pair = record.as<PromptRecord>()) return pair->prompt + pair->completion;
-  const std::string place = fmt::format("{}:{}", source, record.line);
+  const std::string place = fmt::format("{}:{}", source, data::line_words(record.line));
   const auto* conversation = record.as<ChatRecord>();
   if (!conversation) throw Error(ErrorKind::data, place + ": --rendered: a record of ids has no text");
   const text::Chat chat = text::chat_for(how.chat_template(), conversation->chat, place);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "data/indexed_line.h"
 #include "data/source.h"
 #include "hone/error.h"
 #include "io/pipe.h"
@@ -166,7 +167,7 @@ bool TrainingTexts::next_record() {
   if (auto* judged = std::get_if<JudgedRecord>(&record.content))
     std::visit([&](auto answer) { record.content = std::move(answer); }, std::move(judged->answer));
   unmet_.meet(record.unread, record.renamed);
-  const std::string where = fmt::format("{}:{}", paths_[opened_ - 1], record.line);
+  const std::string where = fmt::format("{}:{}", paths_[opened_ - 1], data::line_words(record.line));
   if (const auto* text = record.as<TextRecord>()) {
     waiting_.push_back(text->text);
   } else if (const auto* pair = record.as<PromptRecord>()) {

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "base/strings.h"
+#include "config/home.h"
 #include "config/other_names.h"
 #include "hone/config_read.h"
 
@@ -70,7 +71,10 @@ class Parser {
     }
     if (line_.help) return line_;
     if (problems_.empty())
-      for (Group& group : groups_) group.options.read(group.values, problems_, "");
+      for (Group& group : groups_) {
+        expand_home_of_flags(group.values, problems_);
+        group.options.read(group.values, problems_, "");
+      }
     problems_.raise("the command line", ErrorKind::usage);
     line_.notes = problems_.notes();
     return line_;

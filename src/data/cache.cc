@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "data/indexed_line.h"
 #include "data/labels.h"
 #include "data/pictures.h"
 #include "data/source.h"
@@ -162,7 +163,7 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
     check_still_there(*store, path);
   }
   if (!is_file) key = key_of_tokens(*store, tokenizer);
-  check_ids(*store, [&](std::int64_t doc) { return fmt::format("{}:{}", path, store->line(doc)); },
+  check_ids(*store, [&](std::int64_t doc) { return fmt::format("{}:{}", path, line_words(store->line(doc))); },
             options.vocab_size);
   // Kept only when it can be trained on: a start that fails leaves no folder behind.
   if (made && can_be_learnt(*made, options.records)) maybe_save(*made);
@@ -173,7 +174,7 @@ CachedTokens load_tokens(const DataFile& file, const Tokenizer& tokenizer, const
             !made ? "from the cache" : "tokenised in " + human_duration(monotonic_seconds() - start));
   if (const auto [crowded, line] = store->crowded(); crowded > 0)
     log::warning("{}: {} in a word with another entity, which the word has the label of; the first at line {}", path,
-                 crowded == 1 ? "1 entity is" : fmt::format("{} entities are", crowded), line);
+                 crowded == 1 ? "1 entity is" : fmt::format("{} entities are", crowded), line_words(line));
   if (const std::int64_t seams = store->seams(0, store->size()))
     log::info("{}: {} the end of a prompt and the beginning of its completion; they are learnt", path,
               seams == 1 ? "1 token holds" : fmt::format("{} tokens hold", seams));

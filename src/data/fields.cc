@@ -15,6 +15,7 @@
 #include "data/judged.h"
 #include "data/labelled.h"
 #include "data/labels.h"
+#include "data/message_fields.h"
 #include "data/pictures.h"
 #include "data/preference.h"
 #include "data/questions.h"
@@ -436,6 +437,7 @@ void FieldMap::check_unread(const json& value, const Form& form, const Place& pl
     });
     if (!nested && told_.insert(name).second) record.unread.push_back(name);
   }
+  if (chat) add_message_fields(value, used, told_, record.unread);
 }
 
 void FieldMap::note_renamed(const std::vector<std::string>& names, const Form& form, Record& record) {

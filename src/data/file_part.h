@@ -10,6 +10,7 @@
 
 #include "data/cache.h"
 #include "data/cut.h"
+#include "data/indexed_line.h"
 #include "data/token_targets.h"
 #include "hone/data.h"
 
@@ -28,7 +29,7 @@ struct FilePart {
       {};  // of a stream's window, whose store has records for lines
   std::int64_t record_of(std::int64_t doc) const { return names ? tokens.store->line(doc) : first_record + doc; }
   std::string name_of(std::int64_t doc) const {
-    return names ? names(record_of(doc)) : fmt::format("{}:{}", file.path, tokens.store->line(doc));
+    return names ? names(record_of(doc)) : fmt::format("{}:{}", file.path, line_words(tokens.store->line(doc)));
   }
   // One for each record: of a group all its documents.
   void add_stretches() {

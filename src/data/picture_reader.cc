@@ -58,15 +58,13 @@ class ModelPictures final : public PictureReader {
   const PictureInput& input() const override { return input_; }
   PatchGrid grid(const PictureFile& file) const override { return grid_of(layout_of(file)); }
   TileGrid tiles(const PictureFile& file) const override { return tiles_of(layout_of(file)); }
-  std::int64_t tokens(const PatchGrid& grid) const override {
-    return grid.patches() / (input_.merged * input_.merged) + input_.more;
-  }
+  std::int64_t tokens(const PatchGrid& grid) const override { return input_.tokens_of(grid); }
   Patches read(const PictureFile& file) const override {
     const images::Processor& how = processor();
     return with_bytes(file, FilePart::whole, [&](std::string_view bytes) {
       images::Values made = how.process_file(bytes);
       const PatchGrid grid = grid_of(made.layout);
-      if (made.layout.grid[0] > 0) return Patches{grid, std::move(made.values)};
+      if (made.layout.grid[0] > 0) return Patches{grid, std::move(made.values), tiles_of(made.layout)};
       return Patches{grid, in_patches(made, grid), tiles_of(made.layout)};
     });
   }
@@ -78,7 +76,7 @@ class ModelPictures final : public PictureReader {
     const std::lock_guard lock(mutex_);
     if (processor_) return *processor_;
     auto opened = during("reading how pictures are read in " + folder_.string(),
-                         [&] { return images::open_processor(folder_); });
+                         [&] { return images::open_processor(folder_, images::Use::among_words); });
     if (opened->cuts_long_pictures())
       throw Error(ErrorKind::config, fmt::format("{}: do_pan_and_scan: got true, expected false: no place of a text is "
                                                  "for parts of a picture",
@@ -95,6 +93,8 @@ class ModelPictures final : public PictureReader {
 
   TileGrid tiles_of(const images::Layout& layout) const {
     TileGrid tiles{layout.rows, layout.columns};
+    tiles.tiles_alone = tiles.tiles() == layout.tiles + 1;
+    tiles.whole = {layout.whole[0], layout.whole[1], layout.whole[2]};
     if (input_.joined && layout.upright.width > 0) cut_bars(layout.upright, tiles);
     return tiles;
   }
@@ -118,23 +118,33 @@ class ModelPictures final : public PictureReader {
         .hint("preprocessor_config.json and config.json must be of one model");
   }
 
+  bool reads_tiles() const {
+    return input_.joined || input_.words == PictureWords::tiled || input_.words == PictureWords::named ||
+           input_.words == PictureWords::bracketed;
+  }
+  bool is_merged_whole(const PatchGrid& grid) const {
+    return grid.rows % input_.merged == 0 && grid.columns % input_.merged == 0;
+  }
+
   PatchGrid grid_of(const images::Layout& layout) const {
+    const TileGrid tiles = tiles_of(layout);
+    const bool is_known_kind = layout.tiles == (reads_tiles() ? tiles.tiles() : 1);
     if (layout.grid[0] > 0) {
       const PatchGrid grid{layout.grid[0], layout.grid[1], layout.grid[2]};
-      const bool fits = layout.shape.size() == 2 && layout.shape[1] == input_.values() &&
-                        grid.rows % input_.merged == 0 && grid.columns % input_.merged == 0;
-      if (!fits)
+      if (!is_known_kind || layout.shape.size() != 2 || layout.shape[1] != input_.values() || !is_merged_whole(grid) ||
+          !is_merged_whole(tiles.whole))
         throw unfit(fmt::format("makes patches that the model, of {} values each, does not read", input_.values()));
       return grid;
     }
-    const bool is_cut = input_.words == PictureWords::tiled || input_.joined;
-    if (layout.tiles != (is_cut ? tiles_of(layout).tiles() : 1) || layout.shape.size() != 4 || input_.frames != 1 ||
-        (input_.merged != 1 && input_.side == 0))
+    if (!is_known_kind || layout.shape.size() != 4 || input_.frames != 1)
       throw unfit("makes several pictures of one, or none of patches; the model reads another kind");
-    const PatchGrid grid{1, layout.shape[2] / input_.patch_size, layout.shape[3] / input_.patch_size};
+    const std::int64_t height = layout.shape[2], width = layout.shape[3], unit = input_.patch_size * input_.merged;
+    const PatchGrid grid{1, height / input_.patch_size, width / input_.patch_size};
     if (input_.side > 0 && (grid.rows != input_.side || grid.columns != input_.side))
-      throw unfit(fmt::format("makes pictures of {} by {} pixels; expected {} by {}", layout.shape[2], layout.shape[3],
+      throw unfit(fmt::format("makes pictures of {} by {} pixels; expected {} by {}", height, width,
                               input_.side * input_.patch_size, input_.side * input_.patch_size));
+    if (input_.side == 0 && (height % unit != 0 || width % unit != 0))
+      throw unfit(fmt::format("makes pictures of {} by {} pixels; expected multiples of {}", height, width, unit));
     return grid;
   }
 
@@ -186,15 +196,18 @@ struct PictureReading {
   void check() const {
     const DocPicture& first = tiles[0];
     const bool joined = first.reader->input().joined;
-    const std::int64_t tokens = joined ? made.tiles.joined_tokens(made.grid) : first.reader->tokens(made.grid);
     const auto changed = [&](const std::string& fact) {
       return Error(ErrorKind::data, fmt::format("{}: {}, as when the data were tokenised", name_of(*first.file), fact))
           .hint("the picture has changed since: remove the token cache");
     };
     if (!joined && made.tiles.tiles() != std::ssize(tiles))
       throw changed(fmt::format("{}; expected {}", counted(made.tiles.tiles(), "tile"), tiles.size()));
-    if (tokens != first.tokens)
-      throw changed(fmt::format("{} of the model's; expected {}", counted(tokens, "token"), first.tokens));
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+      const PatchGrid& grid = made.tiles.grid_of(static_cast<std::int64_t>(i), made.grid);
+      const std::int64_t tokens = joined ? made.tiles.joined_tokens(grid) : first.reader->tokens(grid);
+      if (tokens != tiles[i].tokens)
+        throw changed(fmt::format("{} of the model's; expected {}", counted(tokens, "token"), tiles[i].tokens));
+    }
   }
 };
 
@@ -237,12 +250,13 @@ void add_pictures(HostPictures& all, const std::vector<PicturedDoc>& docs) {
   for (PictureReading& one : readings) {
     if (one.failure) std::rethrow_exception(one.failure);
     all.width = one.tiles[0].reader->input().values();
+    const TileGrid& tiles = one.made.tiles;
     for (const DocPicture& tile : one.tiles)
       all.spans.push_back({.row = static_cast<std::int32_t>(one.row),
                            .begin = static_cast<std::int32_t>(one.begin + tile.begin),
                            .end = static_cast<std::int32_t>(one.begin + tile.begin + tile.tokens),
-                           .grid = one.made.grid,
-                           .tiles = tile.reader->input().joined ? one.made.tiles : TileGrid()});
+                           .grid = tiles.grid_of(tile.tile, one.made.grid),
+                           .tiles = tile.reader->input().joined ? tiles : TileGrid()});
     all.values.insert(all.values.end(), one.made.values.begin(), one.made.values.end());
     one.made.values = {};
   }

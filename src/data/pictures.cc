@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "data/indexed_line.h"
 #include "images/source.h"
 #include "io/json.h"
 #include "text/chat/chat_printed.h"
@@ -198,17 +199,37 @@ std::string with_text_parts(const std::string& messages) {
   return list.dump();
 }
 
+namespace {
+
+// Those that ask what a content is take texts as they are, as transformers gives them; Gemma 4's has parts nowhere but
+// in turns.
+bool takes_texts(const text::ChatTemplate& chat_template) {
+  return chat_template.mentions("content'] is string") || chat_template.mentions("content\"] is string") ||
+         chat_template.mentions("content is string");
+}
+
+}  // namespace
+
 Conversation for_template(Conversation chat, const text::ChatTemplate& chat_template, bool reads_pictures) {
-  if (reads_pictures && chat_template.mentions("image")) chat.messages = with_text_parts(chat.messages);
+  if (reads_pictures && chat_template.mentions("image") && !takes_texts(chat_template))
+    chat.messages = with_text_parts(chat.messages);
   return chat;
 }
 
 namespace {
 
 constexpr const char *kAround = "<fake_token_around_image>", *kWhole = "<global-img>";
+constexpr const char *kRowEnd = "[IMG_BREAK]", *kPictureEnd = "[IMG_END]";
+
+// A token that only the words beside pictures have.
+const char* mark_of(PictureWords words) {
+  if (words == PictureWords::rows) return kRowEnd;
+  if (words == PictureWords::named) return "<|image_start|>";
+  return words == PictureWords::bracketed ? "<img>" : kAround;
+}
 
 // What stands in a text for a picture of tiles, each with one token, as in Idefics 3.
-std::string words_of(const TileGrid& tiles, const std::string& token) {
+std::string tiled_words(const TileGrid& tiles, const std::string& token) {
   std::string text;
   for (std::int64_t row = 1; row <= tiles.rows; ++row) {
     for (std::int64_t column = 1; column <= tiles.columns; ++column)
@@ -218,15 +239,46 @@ std::string words_of(const TileGrid& tiles, const std::string& token) {
   return fmt::format("{}{}{}{}{}{}", text, tiles.rows > 0 ? "\n" : "", kAround, kWhole, token, kAround);
 }
 
-std::vector<std::int32_t> ids_of_words(const TileGrid& tiles, std::int32_t token, const Tokenizer& tokenizer) {
-  const auto written = tokenizer.token_of(token);
-  if (!written || !tokenizer.id_of(kAround))
+// The same in LFM2-VL.
+std::string named_words(const TileGrid& tiles, const std::string& token) {
+  std::string text;
+  for (std::int64_t row = 1; row <= tiles.rows; ++row)
+    for (std::int64_t column = 1; column <= tiles.columns; ++column)
+      text += fmt::format("<|img_row_{}_col_{}|>{}", row, column, token);
+  if (tiles.rows > 0 && !tiles.tiles_alone) text += "<|img_thumbnail|>";
+  if (!tiles.tiles_alone) text += token;
+  return fmt::format("<|image_start|>{}<|image_end|>", text);
+}
+
+// And in InternVL.
+std::string bracketed_words(const TileGrid& tiles, const std::string& token) {
+  std::string text;
+  for (std::int64_t tile = 0; tile < tiles.tiles(); ++tile) text += token;
+  return fmt::format("<img>{}</img>", text);
+}
+
+std::string words_of(PictureWords words, const TileGrid& tiles, const std::string& token) {
+  if (words == PictureWords::named) return named_words(tiles, token);
+  return words == PictureWords::bracketed ? bracketed_words(tiles, token) : tiled_words(tiles, token);
+}
+
+std::int32_t id_beside_pictures(const Tokenizer& tokenizer, const char* token) {
+  if (const auto id = tokenizer.id_of(token)) return *id;
+  throw Error(ErrorKind::config,
+              fmt::format("the tokenizer has no token {}, which stands beside pictures in texts", token))
+      .hint("the tokenizer and config.json must be of one model");
+}
+
+std::vector<std::int32_t> ids_of_words(const PictureInput& input, const TileGrid& tiles, const Tokenizer& tokenizer) {
+  if (input.words == PictureWords::bracketed && input.before >= 0) return {input.before, input.token, input.after};
+  const auto written = tokenizer.token_of(input.token);
+  if (!written)
     throw Error(ErrorKind::config,
-                fmt::format("the tokenizer has no token {}, which stands beside pictures in texts",
-                            written ? kAround : std::to_string(token)))
+                fmt::format("the tokenizer has no token {}, which stands for pictures in texts", input.token))
         .hint("the tokenizer and config.json must be of one model");
-  std::vector<std::int32_t> ids = tokenizer.encode(words_of(tiles, *written), /*special=*/false).ids;
-  if (std::count(ids.begin(), ids.end(), token) != tiles.tiles())
+  id_beside_pictures(tokenizer, mark_of(input.words));
+  std::vector<std::int32_t> ids = tokenizer.encode(words_of(input.words, tiles, *written), /*special=*/false).ids;
+  if (std::count(ids.begin(), ids.end(), input.token) != tiles.tiles())
     throw Error(ErrorKind::config, fmt::format("the tokenizer cuts up the token {}, which stands for pictures",
                                                hone::quoted(*written)));
   return ids;
@@ -247,11 +299,20 @@ class Widening {
     const PatchGrid grid = reader_.grid(file);
     if (reader_.input().joined)
       return put_tile(file, 0, static_cast<std::size_t>(reader_.tiles(file).joined_tokens(grid)));
-    const auto count = static_cast<std::size_t>(reader_.tokens(grid));
-    if (reader_.input().words != PictureWords::tiled) return put_tile(file, 0, count);
+    const PictureWords kind = reader_.input().words;
+    if (kind == PictureWords::rows) return put_rows(file, grid);
+    if (kind == PictureWords::none || kind == PictureWords::framed) return put_tile(file, 0, count_of(grid));
+    const TileGrid tiles = reader_.tiles(file);
     std::uint64_t tile = 0;
-    for (const std::int32_t id : ids_of_words(reader_.tiles(file), token, words_.tokenizer))
-      id == token ? put_tile(tile == 0 ? file : PictureFile(), tile, count), void(++tile) : add(id, 1, -100);
+    for (const std::int32_t id : ids_of_words(reader_.input(), tiles, words_.tokenizer)) {
+      if (id != token) {
+        add(id, 1, -100);
+        continue;
+      }
+      const PatchGrid& own = tiles.grid_of(static_cast<std::int64_t>(tile), grid);
+      put_tile(tile == 0 ? file : PictureFile(), tile, count_of(own));
+      ++tile;
+    }
   }
   std::size_t size() const { return ids_.size(); }
   std::vector<PlacedPicture> finish() {
@@ -262,6 +323,16 @@ class Widening {
 
  private:
   bool is(std::size_t i, std::int32_t id) const { return i < tokens_.ids.size() && tokens_.ids[i] == id; }
+  std::size_t count_of(const PatchGrid& grid) const { return static_cast<std::size_t>(reader_.tokens(grid)); }
+  // Behind each row of tokens one that says so.
+  void put_rows(const PictureFile& file, const PatchGrid& grid) {
+    const std::int32_t between = id_beside_pictures(words_.tokenizer, kRowEnd),
+                       last = id_beside_pictures(words_.tokenizer, kPictureEnd);
+    const auto row = static_cast<std::size_t>(grid.columns / reader_.input().merged);
+    put_tile(file, 0, count_of(grid));
+    for (std::size_t i = placed_.back().begin + row; i < ids_.size(); i += row + 1) ids_[i] = between;
+    ids_.back() = last;
+  }
   void put_tile(const PictureFile& file, std::uint64_t tile, std::size_t count) {
     placed_.push_back({ids_.size(), count, file, tile});
     add(reader_.input().token, count, -100);
@@ -280,8 +351,24 @@ class Widening {
 
 }  // namespace
 
+namespace {
+
+void refuse_films_and_sounds(const PlacedTokens& tokens, const PlaceWords& words, const std::string& place) {
+  const PictureInput& input = words.reader.input();
+  for (const auto& [id, what] : {std::pair{input.film, "films"}, {input.sound, "sounds"}}) {
+    if (id < 0 || std::find(tokens.ids.begin(), tokens.ids.end(), id) == tokens.ids.end()) continue;
+    const std::string name = words.tokenizer.token_of(id).value_or(std::to_string(id));
+    throw Error(ErrorKind::data, fmt::format("{}: {} stands for {}; these models read texts and pictures only", place,
+                                             name, what))
+        .hint("take it out of the text");
+  }
+}
+
+}  // namespace
+
 std::vector<PlacedPicture> widen_places(PlacedTokens tokens, const std::vector<PictureFile>& pictures,
                                         const PlaceWords& words, const std::string& place) {
+  refuse_films_and_sounds(tokens, words, place);
   const std::int32_t token = words.reader.input().token;
   const auto places = static_cast<std::size_t>(std::count(tokens.ids.begin(), tokens.ids.end(), token));
   if (places != pictures.size())
@@ -319,7 +406,7 @@ void check_still_there(const TokenStore& store, const std::string& path) {
   store.each_picture_path([&](std::string_view picture, std::int64_t doc) {
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(picture, ignored))
-      throw Error(ErrorKind::data, fmt::format("{}:{}: {}: no such file any more", path, store.line(doc),
+      throw Error(ErrorKind::data, fmt::format("{}:{}: {}: no such file any more", path, line_words(store.line(doc)),
                                                escape_for_terminal(std::string(picture))));
   });
 }

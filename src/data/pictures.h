@@ -39,7 +39,8 @@ std::vector<PictureFile> place_pictures(nlohmann::ordered_json& messages, std::v
 // For templates that write parts: each text of a message as a list of one part. Others stay as they are.
 std::string with_text_parts(const std::string& messages);
 
-// A conversation as the template of a model that reads pictures takes it: with_text_parts(), where it writes parts.
+// A conversation as the template of a model that reads pictures takes it: with_text_parts(), where it writes parts and
+// takes nothing else.
 Conversation for_template(Conversation chat, const text::ChatTemplate& chat_template, bool reads_pictures);
 
 // A text's tokens; null: there are none of these.
@@ -54,7 +55,8 @@ struct PlaceWords {
   const Tokenizer& tokenizer;
 };
 // How long each of a text's places for pictures becomes, with the words that go with it, none of which is learnt: ids
-// and labels are changed, and seams moved. Throws Error(data) where there are other places than pictures.
+// and labels are changed, and seams moved. Throws Error(data) where there are other places than pictures, or tokens
+// that stand for films or sounds.
 std::vector<PlacedPicture> widen_places(PlacedTokens tokens, const std::vector<PictureFile>& pictures,
                                         const PlaceWords& words, const std::string& place);
 

@@ -5,6 +5,7 @@
 
 #include "base/cpus.h"
 #include "base/threads.h"
+#include "data/message_fields.h"
 #include "data/tokenise.h"
 
 namespace hone::data {
@@ -116,7 +117,10 @@ struct Pipeline::State {
   void work() {
     while (const auto block = queue.pop()) {
       try {
-        for (Item& item : (*block)->items) item.tokens = to_tokens(item.record, how, item.path);
+        for (Item& item : (*block)->items) {
+          item.tokens = to_tokens(item.record, how, item.path);
+          without_read_by_template(item.record.unread, how);
+        }
         (*block)->done.set_value();
       } catch (...) {
         (*block)->done.set_exception(std::current_exception());

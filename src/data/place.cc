@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/strings.h"
+#include "data/indexed_line.h"
 
 namespace hone::data {
 
@@ -29,7 +30,7 @@ std::string type_of(const json& value) {
   }
 }
 
-std::string Place::text() const { return line > 0 ? fmt::format("{}:{}", path, line) : path; }
+std::string Place::text() const { return line > 0 ? fmt::format("{}:{}", path, line_words(line)) : path; }
 
 Error FieldPlace::bad(const std::string& got, const std::string& expected) const {
   return Error(ErrorKind::data,

@@ -48,7 +48,8 @@ struct Side {
 
 Side side_of(const std::string& text, std::size_t most, const Tokenising& how,
              const std::optional<text::LanguageMark>& language) {
-  const auto eos = how.append_eos ? how.tokenizer.eos_id : std::nullopt;
+  constexpr std::int32_t kNone = -1;
+  const std::int32_t eos = how.append_eos ? how.tokenizer.eos_id.value_or(kNone) : kNone;
   const bool keep_end = how.labelled->keep_end;
   const auto fitting = [&](std::size_t tokens) {
     FittedEncoding made = how.tokenizer.encode_fitting({.first = text, .second = {}}, tokens, keep_end);
@@ -56,9 +57,9 @@ Side side_of(const std::string& text, std::size_t most, const Tokenising& how,
     return Side{std::move(made.ids), static_cast<std::size_t>(made.cut)};
   };
   Side side = fitting(most);
-  if (!eos || side.ids.empty() || side.ids.back() == *eos || text::puts_eos(how.tokenizer)) return side;
+  if (eos == kNone || side.ids.empty() || side.ids.back() == eos || text::puts_eos(how.tokenizer)) return side;
   if (most > 0 && side.ids.size() >= most) side = fitting(std::max<std::size_t>(1, most - 1));
-  if (most == 0 || side.ids.size() < most) side.ids.push_back(*eos);
+  if (most == 0 || side.ids.size() < most) side.ids.push_back(eos);
   return side;
 }
 

@@ -18,6 +18,7 @@
 #include "base/strings.h"
 #include "data/cache.h"
 #include "data/files.h"
+#include "data/indexed_line.h"
 #include "data/labels.h"
 #include "data/inspect.h"
 #include "data/questions.h"
@@ -41,12 +42,13 @@ struct Entry {
 
 using Paths = std::vector<std::string>;
 
+constexpr std::int64_t kMostIndexed = 1 << 11;  // files whose records' numbers have room for an index in a line
 constexpr std::uint64_t kMostPerRowToken = 16;  // tokens that a window reads for each that stands in its rows
 
 // Records of all files are numbered in one row, so that a number says file and line.
 std::string record_name_of(const Paths& paths, std::int64_t record) {
   const auto files = std::ssize(paths);
-  return fmt::format("{}:{}", paths[static_cast<std::size_t>(record % files)], record / files);
+  return fmt::format("{}:{}", paths[static_cast<std::size_t>(record % files)], line_words(record / files));
 }
 
 class Stream final : public TrainingData {
@@ -329,7 +331,9 @@ void StreamReader::tell_unread(const std::string& path, const std::vector<std::s
 // Returns how many of its tokens rows will have.
 std::int64_t StreamReader::add(TokenStore& store, Live& live, const Live::Taken& taken) {
   const Record& record = taken.item.record;
-  const std::int64_t number = record.line * std::ssize(*stream_.paths()) + live.entry().first_file + taken.mark.file;
+  const std::int64_t files = std::ssize(*stream_.paths());
+  const std::int64_t line = files <= kMostIndexed ? record.line : line_of(record.line);
+  const std::int64_t number = line * files + live.entry().first_file + taken.mark.file;
   const std::int64_t in_rows = tokens_in_rows(
       record, taken.item.tokens, [&] { return stream_.record_name(number); }, stream_.tokenizer(), stream_.options());
   live.count(taken, in_rows);

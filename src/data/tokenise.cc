@@ -419,7 +419,7 @@ std::optional<RecordTokens> with_labels(const Record& record, const Tokenising& 
 }
 
 RecordTokens tokens_of(const Record& record, const Tokenising& how, const std::string& path) {
-  const std::string place = fmt::format("{}:{}", path, record.line);
+  const std::string place = Place{path, record.line}.text();
   check_kind(record, how.records, place);
   const auto fail_loss = [&](const char* what, const char* learnt = "") {
     const std::string loss = option_words("data.loss");
@@ -487,7 +487,7 @@ RecordTokens tokens_of(const Record& record, const Tokenising& how, const std::s
 
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path) {
   RecordTokens tokens = tokens_of(record, how, path);
-  const auto place = [&] { return fmt::format("{}:{}", path, record.line); };
+  const auto place = [&] { return Place{path, record.line}.text(); };
   if (!how.pictures && !record.pictures.empty())
     throw Error(ErrorKind::config, place() + ": pictures, for which this kind of training and model have no use");
   if (how.keep_references) tokens.references = completions_in(record);

@@ -11,6 +11,7 @@
 #include "data/choose_template.h"
 #include "generate/beams.h"
 #include "generate/engine.h"
+#include "generate/form.h"
 #include "hone/layers.h"
 #include "tensor/host.h"
 
@@ -79,6 +80,7 @@ GenerateConfig config_of(const WritingSection& how, const GenerateConfig& of_fol
   made.temperature = how.temperature, made.top_k = how.top_k, made.top_p = how.top_p, made.min_p = 0;
   if (made.temperature > 0 && !how.num_beams) made.num_beams = 1;
   if (!how.stop.empty()) made.stop = how.stop;
+  made.regex = how.regex, made.json_schema = how.json_schema;
   if (model.seq2seq_lm()) return made;
   const std::vector<std::int32_t> ends = data::ends_of_answers(tokenizer);
   for (const std::int32_t end : ends)  // beside the folder's
@@ -121,6 +123,7 @@ void WritingSection::validate(Problems& problems) const {
   problems.require(temperature > 0 || top_p == 1, "top_p", "only with a temperature above 0");
   problems.require(temperature == 0 || num_beams.value_or(1) == 1, "temperature",
                    "not with num_beams: beams are the likeliest answers, and nothing is drawn");
+  problems.require(regex.empty() || json_schema.empty(), "json_schema", "not with regex: an answer has one form");
   problems.require(stop.empty() || num_beams.value_or(1) == 1, "stop", "not with num_beams: beams end at tokens alone");
 }
 
@@ -141,6 +144,7 @@ void WrittenAnswers::check_writing(const Model& model, const Tokenizer& tokenize
   during("checking evaluation " + name_, [&] {
     generate::check_ends(model, tokenizer, config);
     generate::check_beams(config);
+    generate::form_of(config, tokenizer, model.vocab_size());
   });
 }
 

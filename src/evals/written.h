@@ -22,6 +22,7 @@ struct WritingSection {
   std::int64_t top_k = 0;
   std::uint64_t seed = 0;
   std::vector<std::string> stop;
+  std::string regex, json_schema;
   static constexpr auto fields() {
     using C = WritingSection;
     return std::tuple{
@@ -56,7 +57,9 @@ struct WritingSection {
               {.low = 0, .high = 1}),
         field("seed", &C::seed, "Of what is drawn: each record's answer is the same each time."),
         field("stop", &C::stop,
-              "Texts that end an answer and are no part of it; default: as the model's folder says.")};
+              "Texts that end an answer and are no part of it; default: as the model's folder says."),
+        field("regex", &C::regex, "Regular expression that an answer matches as a whole; default: none."),
+        field("json_schema", &C::json_schema, "JSON Schema that an answer is JSON by, as text; default: none.")};
   }
   void validate(Problems& problems) const;
 };

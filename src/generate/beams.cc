@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "generate/answer.h"
 #include "generate/engine.h"
+#include "generate/form.h"
 #include "generate/restraints.h"
 #include "hone/error.h"
 #include "hone/layers.h"
@@ -28,6 +29,7 @@ constexpr float kImpossible = -1e9f;
 struct Beam {
   std::vector<std::int32_t> ids;  // of the answer
   float score = 0;
+  std::optional<FormPlace> form = {};  // where it is held to one
 };
 
 // A way for a beam to go on.
@@ -50,9 +52,12 @@ class Search {
     // All but one are impossible, so that they part.
     running_.assign(static_cast<std::size_t>(c_.num_beams), {{}, kImpossible});
     running_[0].score = 0;
-    if (c_.ignore_eos) return;
-    ends_ = c_.eos_token_id;
-    if (ends_.empty() && s_.tokenizer.eos_id) ends_.push_back(*s_.tokenizer.eos_id);
+    if (!c_.ignore_eos) ends_ = c_.eos_token_id;
+    if (!c_.ignore_eos && ends_.empty() && s_.tokenizer.eos_id) ends_.push_back(*s_.tokenizer.eos_id);
+    const auto form = form_of(c_, s_.tokenizer, s_.model.vocab_size());
+    const auto text = std::span(before_).first(reader ? 0 : before_.size());
+    for (Beam& beam : running_)
+      if (form) beam.form.emplace(form, s_.tokenizer, c_, text, ends_);
   }
 
   // Takes what the model says of each beam's next token, and changes it. Returns which beam each of the new ones goes
@@ -73,6 +78,7 @@ class Search {
     HONE_ASSERT(!finished_.empty());
     return finished_[0];
   }
+  static bool is_complete(const Beam& beam) { return beam.form && beam.form->is_complete(); }
   bool is_end(std::int32_t id) const { return std::ranges::find(ends_, id) != ends_.end(); }
 
  private:
@@ -87,6 +93,7 @@ class Search {
         if (seen[id]) log_probs[id] *= static_cast<float>(c_.repetition_penalty);
     }
     restrain(log_probs, c_, text, made_, ends_);
+    if (beam.form) beam.form->restrain(log_probs);
     std::optional<std::int64_t> forced;
     if (made_ == 0) forced = c_.forced_bos_token_id;
     if (made_ + 1 == most_ && c_.forced_eos_token_id) forced = c_.forced_eos_token_id;
@@ -111,10 +118,17 @@ class Search {
       const auto place = host::values<std::int64_t>(places)[static_cast<std::size_t>(i)];
       Continuation one{static_cast<std::size_t>(place / vocab), static_cast<std::int32_t>(place % vocab),
                        host::values<float>(scores)[static_cast<std::size_t>(i)]};
-      one.ends = is_end(one.id) || made_ + 1 == most_;
+      if (running_[one.beam].form && FormPlace::is_outside(one.score)) continue;
+      one.ends = is_end(one.id) || made_ + 1 == most_ || completes(one);
       made.push_back(one);
     }
     return made;
+  }
+
+  // Where no token ends an answer, its form does.
+  bool completes(const Continuation& one) const {
+    if (!running_[one.beam].form || !ends_.empty()) return false;
+    return is_complete(continued(one));
   }
 
   bool is_full() const { return std::ssize(finished_) == c_.num_beams; }
@@ -123,6 +137,7 @@ class Search {
     Beam beam = running_[one.beam];
     beam.ids.push_back(one.id);
     beam.score = one.score;
+    if (beam.form) beam.form->take(one.id);
     return beam;
   }
 
@@ -139,7 +154,8 @@ class Search {
     if (std::ssize(finished_) > c_.num_beams) finished_.resize(static_cast<std::size_t>(c_.num_beams));
   }
 
-  // With the best that do not end; where there are too few, some that do fill the rows.
+  // With the best that do not end; where there are too few, some that do fill the rows, and where a form leaves fewer
+  // ways, the first one again.
   std::vector<std::int64_t> go_on(const std::vector<Continuation>& best) {
     std::vector<Continuation> chosen;
     for (const bool ends : {false, true})
@@ -148,6 +164,10 @@ class Search {
           chosen.push_back(one);
           if (ends) chosen.back().score += kImpossible;
         }
+    for (Continuation again = chosen[0]; chosen.size() < running_.size();) {
+      again.score += kImpossible;
+      chosen.push_back(again);
+    }
     std::vector<Beam> next;
     std::vector<std::int64_t> rows;
     for (const Continuation& one : chosen)
@@ -245,7 +265,9 @@ void Beams::answer(const std::vector<AskedOfBeams>& asked, const std::function<v
       each_step(number);
       if (from.empty()) {
         const std::vector<std::int32_t>& ids = search.best().ids;
-        finished(number, generated(asked[number].prompt, ids, search.is_end(ids.back())));
+        Generated made_now = generated(asked[number].prompt, ids, search.is_end(ids.back()));
+        if (Search::is_complete(search.best())) made_now.reason = FinishReason::stop;
+        finished(number, made_now);
       } else {
         others.push_back(std::move(running[i]));
       }

@@ -2,6 +2,7 @@
 // where texts end, as in transformers.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 
 #include "base/log.h"
@@ -53,7 +54,7 @@ constexpr std::array kNeutral = std::to_array<std::pair<std::string_view, std::s
     {{"num_beam_groups", "1"},    {"num_return_sequences", "1"}, {"encoder_repetition_penalty", "1.0"},
      {"penalty_alpha", ""},       {"diversity_penalty", "0.0"}, {"encoder_no_repeat_ngram_size", "0"},
      {"typical_p", "1.0"},        {"epsilon_cutoff", "0.0"},    {"eta_cutoff", "0.0"},
-     {"top_h", ""},               {"guidance_scale", ""},       {"begin_suppress_tokens", ""}, {"sequence_bias", ""},
+     {"top_h", ""},               {"guidance_scale", ""},       {"begin_suppress_tokens", ""},
      {"renormalize_logits", "false"}, {"exponential_decay_length_penalty", ""}, {"watermarking_config", ""},
      {"constraints", ""},         {"dola_layers", ""},          {"prompt_lookup_num_tokens", ""},
      {"token_healing", "false"},  {"max_time", ""},             {"force_words_ids", ""}});
@@ -141,6 +142,26 @@ bool take_suppressed(const std::string& key, const config::Node& value, std::int
   return true;
 }
 
+// sequence_bias as far as it is of single tokens: a list of [[id], bias].
+bool take_biases(const std::string& key, const config::Node& value, std::int64_t vocab_size,
+                 std::vector<std::pair<std::int32_t, double>>& biases, PassedOver& passed, Problems& problems) {
+  if (key != "sequence_bias") return false;
+  bool several = false;
+  for (const config::Node& one : value.items()) {
+    const auto bias = one.items().size() == 2 ? parse_double(one.items()[1].text()) : std::nullopt;
+    const std::vector<config::Node> word = bias ? one.items()[0].items() : std::vector<config::Node>();
+    const auto id = word.size() == 1 ? parse_int(word[0].text()) : std::nullopt;
+    if (id && *id >= 0 && *id < vocab_size && std::isfinite(*bias))
+      biases.emplace_back(static_cast<std::int32_t>(*id), *bias);
+    else if (word.size() > 1)
+      several = true;
+    else
+      problems.add(key, "expected a list of [[token of the model], number]", "", value.mark());
+  }
+  if (several) passed.unsupported.push_back(key + " of several tokens");
+  return true;
+}
+
 // The rest is what hone has, or nothing of its own: a name that a model's maker had a use for.
 bool is_unknown(const std::string& key, PassedOver& passed) {
   const std::vector<std::string> known = config::Values<HfGeneration>::names();
@@ -201,10 +222,12 @@ GenerateConfig generation_defaults(const std::string& model_folder, std::int64_t
   const config::Node file = config::read_file(path);
   config::Node known = config::Node::map();
   std::vector<std::int32_t> suppressed;
+  std::vector<std::pair<std::int32_t, double>> biases;
   PassedOver passed;
   for (const auto& [key, value] : file.entries())
     if (!take_suppressed(key, value, vocab_size, suppressed, passed, problems) &&
-        !neutral(key, value, passed, problems) && !is_unknown(key, passed))
+        !take_biases(key, value, vocab_size, biases, passed, problems) && !neutral(key, value, passed, problems) &&
+        !is_unknown(key, passed))
       known.entries().emplace_back(key, value);
   HfGeneration hf;
   config::read(known, hf, problems);
@@ -218,7 +241,7 @@ GenerateConfig generation_defaults(const std::string& model_folder, std::int64_t
   passed.tell(path);
   GenerateConfig config = to_config(hf);
   config.eos_token_id = ends;
-  config.suppress_tokens = suppressed;
+  config.suppress_tokens = suppressed, config.logit_bias = biases;
   return config;
 }
 

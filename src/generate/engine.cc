@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "generate/answer.h"
+#include "generate/form.h"
 #include "generate/restraints.h"
 #include "generate/rows.h"
 #include "generate/sampling.h"
@@ -51,6 +52,7 @@ struct Engine::Line {
   std::int64_t most, log_probs;  // tokens of the answer; as asked
   bool has_pictures;
   std::vector<std::int32_t> text, ends;  // what the model goes on from; tokens that end the answer
+  std::optional<FormPlace> form;         // where it is held to one
   std::optional<Answer> answer;          // there once the prompt is on its way: it decodes all of it
   Sampler sampler;
   Random random;
@@ -93,7 +95,9 @@ void choose(const Lines& lines, std::span<float> logits, std::vector<std::int32_
       std::vector<float> given;  // choosing changes them
       if (line.log_probs >= 0) given.assign(own.begin(), own.end());
       restrain(own, *line.config, line.text, std::ssize(line.result.ids), line.ends);
+      if (line.form) line.form->restrain(own);
       ids[r] = line.sampler.choose(own, line.random.uniform(line.result.ids.size()));
+      if (line.form) ids[r] = line.form->nearest(ids[r], own);
       if (line.log_probs >= 0 && ids[r] >= 0) line.newest = log_probs_of(given, ids[r], line.log_probs);
     }
   });
@@ -205,6 +209,17 @@ void check_prompt(const Model& model, const GenerateConfig& config, std::span<co
                   fmt::format("{}: token id {} is beyond the model's vocabulary of {}", where, id, model.vocab_size()));
 }
 
+namespace {
+
+// What stands for a picture in a prompt, without the words between its rows.
+std::int64_t vectors_of(const DocPicture& picture, const PictureInput& input, std::span<const std::int32_t> prompt) {
+  if (input.words != PictureWords::rows) return picture.tokens;
+  const auto begin = prompt.begin() + std::clamp<std::int64_t>(picture.begin, 0, std::ssize(prompt));
+  return std::count(begin, begin + std::clamp<std::int64_t>(picture.tokens, 0, prompt.end() - begin), input.token);
+}
+
+}  // namespace
+
 void check_pictures(const Model& model, std::span<const std::int32_t> prompt, std::span<const DocPicture> pictures,
                     const std::string& where) {
   const PictureInput* input = model.pictures();
@@ -214,7 +229,7 @@ void check_pictures(const Model& model, std::span<const std::int32_t> prompt, st
   }
   const std::int64_t places = std::ranges::count(prompt, input->token);
   std::int64_t tokens = 0;
-  for (const DocPicture& picture : pictures) tokens += picture.tokens;
+  for (const DocPicture& picture : pictures) tokens += vectors_of(picture, *input, prompt);
   if (places == tokens) return;
   throw Error(ErrorKind::data,
               fmt::format("{}: {} of token {}, which stands for pictures; expected {}, those of its pictures", where,
@@ -362,13 +377,23 @@ Engine::Begun Engine::begin(const std::vector<Asked>& asked, const Lines& lines,
   return made;
 }
 
+std::unique_ptr<Engine::Line> Engine::make_line(const Asked& asked) const {
+  const std::vector<std::int32_t> begun = before(asked);
+  auto line = std::make_unique<Line>(asked, begun, ends_of(*asked.config), model_.vocab_size());
+  // An answer to a source is a text of its own.
+  const auto text = std::span(begun).first(model_.seq2seq_lm() ? 0 : begun.size());
+  if (auto form = form_of(*asked.config, tokenizer_, model_.vocab_size()))
+    line->form.emplace(std::move(form), tokenizer_, *asked.config, text, line->ends);
+  return line;
+}
+
 std::vector<std::int64_t> Engine::add(const std::vector<Asked>& asked) {
   if (asked.empty()) return {};
   HONE_ASSERT(rows() + std::ssize(asked) <= most_rows_);
   const Stopwatch watch;
   Lines lines;
   for (const Asked& one : asked)
-    lines.push_back(std::make_unique<Line>(one, before(one), ends_of(*one.config), model_.vocab_size()));
+    lines.push_back(make_line(one));
   std::vector<std::int32_t> ids;
   Begun begun = begin(asked, lines, ids);
   Caches& caches = begun.caches;
@@ -409,13 +434,17 @@ bool Engine::take(Line& line, std::int32_t id, const Told& told) {
   result.ids.push_back(id);
   line.sampler.seen(id);
   line.text.push_back(id);
+  if (line.form) line.form->take(id);
   const bool eos = std::find(line.ends.begin(), line.ends.end(), id) != line.ends.end();
   std::string text = eos ? "" : line.answer->push(id);
-  const bool done = eos || line.answer->stopped() || std::ssize(result.ids) >= line.most;
+  const bool complete = line.form && line.form->is_complete();
+  const bool done = eos || complete || line.answer->stopped() || std::ssize(result.ids) >= line.most;
   if (done) text += line.answer->finish();
   if (told) told(line.number, id, text, line.log_probs >= 0 ? &line.newest : nullptr);
   if (!done) return false;
-  result.reason = line.answer->stopped() ? FinishReason::stop : eos ? FinishReason::eos : FinishReason::length;
+  result.reason = line.answer->stopped() || complete ? FinishReason::stop
+                  : eos                              ? FinishReason::eos
+                                                     : FinishReason::length;
   result.text = line.answer->text();
   return true;
 }

@@ -117,6 +117,7 @@ class Engine {
   at::Tensor mixed_logits(const std::vector<std::span<const std::int32_t>>& rows, Caches& caches,
                           const RowPictures& pictures = {}) const;
   std::vector<std::int32_t> before(const Asked& asked) const;
+  std::unique_ptr<Line> make_line(const Asked& asked) const;
   void choose_first(const Lines& lines, const at::Tensor& logits_RV, std::vector<std::int32_t>& ids);
   void go_on();
   bool take(Line& line, std::int32_t id, const Told& told);

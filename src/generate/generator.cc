@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "generate/beams.h"
 #include "generate/engine.h"
+#include "generate/form.h"
 #include "hone/layers.h"
 #include "hone/random.h"
 
@@ -71,6 +72,7 @@ void Generator::State::check(const Prompts& prompts, const GenerateConfig& confi
     generate::check_prompt(model, config, prompts[i], where);
     generate::check_pictures(model, prompts[i],
                              pictures.empty() ? std::span<const DocPicture>() : pictures[i], where);
+    generate::check_form(config, model, *tokenizer, prompts[i]);
   }
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string_view>
+#include <vector>
 
 #include "config/hf_keys.h"
 #include "config/texts_half.h"
@@ -13,6 +15,7 @@
 #include "hone/registry.h"
 #include "hub/fresh.h"
 #include "hub/packed/quantization_config.h"
+#include "hub/published_config.h"
 #include "hub/tied_head.h"
 #include "hub/weight_names.h"
 
@@ -61,8 +64,7 @@ const auto& entry_of(const Node& hf_config, const std::string& file) {
     throw Error(ErrorKind::config,
                 fmt::format("{}: model_type: {} is a model of texts and images, which hone has not", file, type))
         .hint(
-            "hone inspect models lists those that read pictures; of others it takes the texts' half where it has that, "
-            "as of Qwen3.5 and Gemma 4");
+            "hone inspect models lists those that read pictures; of others it takes the texts' half where it has that");
   throw Error(ErrorKind::config, fmt::format("{}: model_type: got \"{}\", expected one of {}{}", file, type,
                                              fmt::join(registries().models.names(), ", "),
                                              near.empty() ? "" : "; did you mean " + near + "?"))
@@ -78,8 +80,24 @@ bool has_architecture(const Node& hf_config, std::string_view end) {
          });
 }
 
+// A whole whose texts' half has a type of its own, by which classifiers are known, and not the whole's with "_text";
+// of other types hone has the half alone, as Mistral Small 4, which goes by the name of those before it. transformers 5
+// takes their heads to be tied where nothing is said of it, and a head of their own that the files have.
+struct WithOwnTexts {
+  std::string_view whole;
+  std::vector<std::string_view> texts;
+};
+
+const WithOwnTexts* with_own_texts(std::string_view whole) {
+  static const std::vector<WithOwnTexts> all{{"internvl", {"llama", "qwen2", "qwen3"}},
+                                             {"lfm2_vl", {"lfm2"}},
+                                             {"mistral3", {"mistral", "ministral3"}}};
+  const auto found = std::find_if(all.begin(), all.end(), [&](const WithOwnTexts& one) { return one.whole == whole; });
+  return found == all.end() ? nullptr : &*found;
+}
+
 // Of T5 and its relatives transformers 5 writes that the head is tied, whether or not it is, and takes one that the
-// files have.
+// files have; so it does with some that read pictures.
 Node with_own_head(const Node& given, const std::string& file) {
   const auto is = [&](const char* key, std::string_view text) {
     const Node* value = given.find(key);
@@ -87,9 +105,14 @@ Node with_own_head(const Node& given, const std::string& file) {
   };
   const bool unscaled = is("model_type", "mt5") || ((is("model_type", "t5") || is("model_type", "umt5")) &&
                                                     is("scale_decoder_outputs", "false"));
+  const Node* type = given.find("model_type");
+  const bool of_pictures = type && type->kind() == Node::Kind::scalar && with_own_texts(type->text());
   const std::filesystem::path path(file);  // of a fresh model it is a name of a section
   const bool is_saved = path.filename() == "config.json" && !path.parent_path().empty();
-  if (!unscaled || !is("tie_word_embeddings", "true") || !is_saved || !hub::has_tensor(file, hub::kHead)) return given;
+  const bool may_be_untied = (unscaled && is("tie_word_embeddings", "true")) ||
+                             (of_pictures && !is("tie_word_embeddings", "false"));
+  if (!may_be_untied || !is_saved) return given;
+  if (of_pictures ? !hub::has_other_head(file) : !hub::has_tensor(file, hub::kHead)) return given;
   Node config = given;
   config.at_or_add("tie_word_embeddings") = config::Values<bool>::write(false);
   return config;
@@ -112,19 +135,30 @@ std::string known_type(const Node& node) {
   return known ? type->text() : "";
 }
 
-// The half of a whole that hone has, too, where it goes by its name: gemma3_text of gemma3.
+// The half of a whole that hone has, too, where it goes by its name, gemma3_text of gemma3, or has one of its own.
 std::optional<Node> half_for_labels(const Node& hf_config) {
   Node half = config::texts_half(hf_config);
-  const std::string whole = known_type(hf_config);
-  if (whole.empty() || !hf_config.find("vision_config") || known_type(half) != whole + "_text") return std::nullopt;
+  const std::string whole = known_type(hf_config), own = known_type(half);
+  if (whole.empty() || !hf_config.find("vision_config")) return std::nullopt;
+  if (own.empty() || (own != whole + "_text" && !with_own_texts(whole))) return std::nullopt;
   return half;
+}
+
+bool has_half_alone(const Node& hf_config) {
+  const WithOwnTexts* whole = with_own_texts(known_type(hf_config));
+  if (!whole || !hf_config.find("vision_config")) return false;
+  const std::string texts = known_type(config::texts_half(hf_config));
+  return !texts.empty() && std::find(whole->texts.begin(), whole->texts.end(), texts) == whole->texts.end();
 }
 
 }  // namespace
 
-Node hub::of_texts(const Node& hf_config) {
+bool hub::has_whole(const Node& hf_config) { return !known_type(hf_config).empty() && !has_half_alone(hf_config); }
+
+Node hub::of_texts(const Node& given) {
+  const Node hf_config = in_transformers_form(given);
   if (const auto half = half_for_labels(hf_config); half && config::is_of_classifier(hf_config)) return *half;
-  if (!known_type(hf_config).empty()) return config::with_texts_section(hf_config);
+  if (has_whole(hf_config)) return config::with_texts_section(hf_config);
   Node half = config::texts_half(hf_config);
   return known_type(half).empty() ? hf_config : half;
 }

@@ -13,6 +13,7 @@
 #include "hub/memory.h"
 #include "hub/packed/find_packed.h"
 #include "hub/quantized_files.h"
+#include "nn/finite_tensor.h"
 #include "ops/finite.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
@@ -23,7 +24,7 @@ namespace {
 // A file's tensors by name, and what each becomes.
 class Copier {
  public:
-  explicit Copier(const CopyWeights& how) : how_(how) {}
+  Copier(const CopyWeights& how, std::string folder) : how_(how), folder_(std::move(folder)) {}
 
   // `meaning`: it says what a quantized weight's codes mean; kept as it is.
   void add(const Safetensors& file, const TensorInfo& tensor, bool meaning = false) {
@@ -31,6 +32,7 @@ class Copier {
     const bool cast = !meaning && how_.type && type && c10::isFloatingType(*type);
     places_[tensor.name] = {&file, &tensor};
     add({tensor.name, cast ? safetensors_name(*how_.type) : tensor.dtype, tensor.shape}, meaning);
+    if (meaning) unchecked_.insert(tensor.name);
     if (!meaning) copied.parameters += c10::multiply_integers(tensor.shape);
   }
 
@@ -43,9 +45,6 @@ class Copier {
 
   void add_on_grid(const Safetensors& file, const TensorInfo& tensor, const FakeQuantized& grids) {
     const Tensor whole = matrix(file, tensor);
-    if (!ops::all_finite(whole))
-      throw Error(ErrorKind::checkpoint,
-                  where(file, tensor) + ": a value is infinite or not a number, which cannot be quantized");
     copied.held.insert(name_of(grids));
     add_made(tensor, grid_tensors(tensor.name, ops::on_grid(whole, grids.weight, grids.group_size)));
   }
@@ -71,7 +70,10 @@ class Copier {
   }
 
   void add_held(const Packed& packed) {
-    for (const SafetensorsSet::Place& part : packed.parts()) add(*part.file, *part.tensor, /*meaning=*/true);
+    for (const SafetensorsSet::Place& part : packed.parts()) {
+      add(*part.file, *part.tensor, /*meaning=*/true);
+      unchecked_.erase(part.tensor->name);
+    }
     copied.held.insert(packed.method());
     copied.parameters += c10::multiply_integers(packed.whole().tensor->shape);
   }
@@ -86,6 +88,7 @@ class Copier {
     StopSignal::check("copying weights");
     if (const auto full = full_.find(spec.name); full != full_.end()) {
       held_ = full->second();
+      check(held_, spec.name);
       return host::bytes(held_);
     }
     if (const auto made = made_.find(spec.name); made != made_.end()) {
@@ -97,10 +100,12 @@ class Copier {
     if (spec.dtype == tensor->dtype) {
       raw_.resize(tensor->bytes());
       file->read(*tensor, raw_);
+      check_raw(*tensor);
       return raw_;
     }
     Tensor whole = at::empty(tensor->shape, *from_safetensors_name(tensor->dtype));
     file->read(*tensor, host::mutable_bytes(whole));
+    check(whole, spec.name);
     held_ = cast_weight(whole, *how_.type, fmt::format("{}: {}", file->path().string(), spec.name));
     return host::bytes(held_);
   }
@@ -116,6 +121,18 @@ class Copier {
   static std::string where(const Safetensors& file, const TensorInfo& tensor) {
     return fmt::format("{}: {}", file.path().string(), tensor.name);
   }
+  void check(const Tensor& whole, const std::string& name) const {
+    if (ops::all_finite(whole)) return;
+    const bool allowed = how_.may_be_infinite && how_.may_be_infinite(name);
+    if (!allowed || host::number(at::isnan(whole).sum()) > 0) nn::check_finite(whole, name, folder_);
+  }
+  // What lies in raw_. Codes are not looked at, nor what goes with those of bitsandbytes (QuantizedFiles does).
+  void check_raw(const TensorInfo& tensor) {
+    const auto type = from_safetensors_name(tensor.dtype);
+    if (!type || unchecked_.contains(tensor.name) || raw_.empty()) return;
+    if (*type == at::kFloat || *type == at::kDouble || *type == at::kHalf || *type == at::kBFloat16)
+      check(at::from_blob(raw_.data(), tensor.shape, *type), tensor.name);
+  }
   // In the type that is asked for, to be quantized.
   Tensor matrix(const Safetensors& file, const TensorInfo& tensor) const {
     StopSignal::check("quantizing weights");
@@ -126,6 +143,7 @@ class Copier {
                               where(file, tensor), tensor.dtype, shape_text(tensor.shape)));
     Tensor whole = at::empty(tensor.shape, *stored);
     file.read(tensor, host::mutable_bytes(whole));
+    check(whole, tensor.name);
     return how_.type ? cast_weight(whole, *how_.type, where(file, tensor)) : whole;
   }
   void add_made(const TensorInfo& tensor, const std::map<std::string, Tensor>& parts) {
@@ -143,6 +161,8 @@ class Copier {
     specs.push_back(std::move(spec));
   }
   const CopyWeights& how_;
+  const std::string folder_;
+  std::set<std::string> unchecked_;
   std::map<std::string, Place> places_;
   std::map<std::string, Tensor> made_;                  // given away once
   std::map<std::string, std::function<Tensor()>> full_;
@@ -188,7 +208,7 @@ void add_all(Copier& copier, const Places& places, const QuantizedFiles& quantiz
 }  // namespace
 
 CopiedWeights copy_weights(io::FolderCommit& commit, const std::filesystem::path& folder, const CopyWeights& how) {
-  Copier copier(how);
+  Copier copier(how, folder.string());
   const auto bytes_of = [&](const io::TensorSpec& spec) { return copier.bytes_of(spec); };
   if (is_adapter_folder(folder)) {
     const Safetensors file(folder / kAdapterModel);

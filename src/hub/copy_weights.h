@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,6 +23,8 @@ struct CopyWeights {
   std::map<std::string, FakeQuantized> grids = {};  // the same of those that are put on a grid (hub/grid_files.h)
   bool in_full = false;  // what the folder holds in fewer bits becomes what it stands for
   std::set<std::string> leave_out = {};
+  // Tensors that may be infinite, though no number may be missing: asked of those that are.
+  std::function<bool(const std::string& name)> may_be_infinite = {};
   std::uint64_t max_shard_bytes = 5'000'000'000;
 };
 struct CopiedWeights {
@@ -31,7 +34,7 @@ struct CopiedWeights {
   std::map<std::string, std::uint64_t> bytes_by_type;  // "BF16", of weights that are not quantized
 };
 // From model.safetensors or its shards, or adapter_model.safetensors, which stays one file. Error(checkpoint): a
-// number that the type cannot hold, with its weight's name.
+// number that the type cannot hold, with its weight's name. Error(not_finite): the folder has it so.
 CopiedWeights copy_weights(io::FolderCommit& commit, const std::filesystem::path& folder, const CopyWeights& how);
 
 }  // namespace hone::hub

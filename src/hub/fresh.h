@@ -19,6 +19,8 @@ void add_tokenizer_keys(config::Node& hf_config, const Tokenizer* tokenizer);
 // "eos_token_id 257 (was 2)".
 std::vector<std::string> take_tokenizer_ids(config::Node& hf_config, const Tokenizer& tokenizer);
 
+// Whether hone has all of such a model, and not at most its texts' half.
+bool has_whole(const config::Node& hf_config);
 // Of a model of texts and images its texts' half as a config.json of its own, where hone has that and not the whole, or
 // where the file says that it is of a classifier, which a whole never is; itself, where it has not, or where it is no
 // such model.

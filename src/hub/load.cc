@@ -28,6 +28,13 @@ namespace {
 
 constexpr std::int64_t kReadBytes = 1 << 20;  // at least, of a thread
 
+at::ScalarType float_type_of(const std::string& name, const SafetensorsSet::Place& place) {
+  const auto type = from_safetensors_name(place.tensor->dtype);
+  if (type && c10::isFloatingType(*type)) return *type;
+  throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got dtype {}, expected F32, BF16, F16 or F64",
+                                                 place.file->path().string(), name, place.tensor->dtype));
+}
+
 // What the weight's layout says of it. mapped: where the file's bytes are of that type they are used where they lie.
 Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, const Weight& weight,
                    std::optional<at::ScalarType> mapped) {
@@ -35,24 +42,34 @@ Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, 
   if (place.tensor->shape != weight.shape())
     throw Error(ErrorKind::checkpoint, fmt::format("{}: {}: got shape {}, expected {}", file, name,
                                                    shape_text(place.tensor->shape), shape_text(weight.shape())));
-  const auto type = from_safetensors_name(place.tensor->dtype);
-  if (!type || !c10::isFloatingType(*type))
-    throw Error(ErrorKind::checkpoint,
-                fmt::format("{}: {}: got dtype {}, expected F32, BF16, F16 or F64", file, name, place.tensor->dtype));
-  if (mapped == *type && weight.numel() > 0) {
+  const at::ScalarType type = float_type_of(name, place);
+  if (mapped == type && weight.numel() > 0) {
     const std::shared_ptr<const std::byte> bytes = place.file->map(*place.tensor);
     auto* data = const_cast<std::byte*>(bytes.get());  // a frozen weight's: never written
-    if (reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(*type) == 0)
-      return weight.part_of(at::from_blob(data, weight.shape(), [bytes](void*) {}, at::TensorOptions().dtype(*type)));
+    if (reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(type) == 0)
+      return weight.part_of(at::from_blob(data, weight.shape(), [bytes](void*) {}, at::TensorOptions().dtype(type)));
   }
   const bool part = weight.layout().count >= 0;  // this rank's alone
-  Tensor made = part ? at::empty({weight.layout().count}, *type) : at::empty(weight.shape(), *type);
+  Tensor made = part ? at::empty({weight.layout().count}, type) : at::empty(weight.shape(), type);
   const std::span<std::byte> into = host::mutable_bytes(made);
   const std::int64_t begin = part ? weight.layout().begin * made.element_size() : 0;
   at::parallel_for(0, static_cast<std::int64_t>(into.size()), kReadBytes, [&](std::int64_t from, std::int64_t to) {
     place.file->read(*place.tensor, into.subspan(from, to - from), begin + from);
   });
   return part ? made : weight.part_of(made);
+}
+
+// Of a tensor of all experts whose matrices lie the other way round there.
+bool is_turned(const hub::ModelTensors& tensors, const std::string& name, const TensorInfo& tensor,
+               const std::vector<std::int64_t>& shape) {
+  return tensors.may_be_turned(name) && shape.size() == 3 && tensor.shape != shape &&
+         tensor.shape == std::vector<std::int64_t>{shape[0], shape[2], shape[1]};
+}
+
+Tensor read_turned(const SafetensorsSet::Place& place, const Weight& weight) {
+  Tensor all = at::empty(place.tensor->shape, float_type_of(place.tensor->name, place));
+  place.file->read(*place.tensor, host::mutable_bytes(all), 0);
+  return weight.part_of(all.transpose(1, 2).contiguous());
 }
 
 void fill(Weight& weight, const Tensor& value, const std::string& name) {
@@ -136,7 +153,9 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
       return fill(weight, packed->read(weight, type), name);
     }
     const bool frozen = !weight.trainable() && !weight.is_buffer();
-    const Tensor read = read_tensor(name, place, weight, frozen ? std::optional(type) : std::nullopt);
+    const bool turned = is_turned(tensors, own, *place.tensor, weight.shape());
+    const Tensor read = turned ? read_turned(place, weight)
+                               : read_tensor(name, place, weight, frozen ? std::optional(type) : std::nullopt);
     if (read.scalar_type() != type) ++cast[{place.tensor->dtype, type}];
     rounded += frozen && read.element_size() > static_cast<std::int64_t>(c10::elementSize(type));
     fill(weight, read.to(type), name);

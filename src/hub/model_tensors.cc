@@ -7,8 +7,9 @@
 #include <array>
 
 #include "hone/config.h"
-#include "hone/registry.h"
+#include "hub/fresh.h"
 #include "hub/packed/find_packed.h"
+#include "hub/published_names.h"
 
 namespace hone::hub {
 namespace {
@@ -17,18 +18,26 @@ constexpr std::array<std::string_view, 3> kBodies{"model.language_model.", "lang
                                                   "model.text_model."};
 constexpr std::string_view kHeads = "language_model.";
 constexpr std::string_view kTower = "model.vision_tower.";
-constexpr std::array<std::string_view, 8> kParts{"language_model.", "vision_tower.", "multi_modal_projector.",
-                                                 "visual.",         "text_model.",   "vision_model.",
-                                                 "connector.",      "image_newline"};
+constexpr auto kParts = std::to_array<std::string_view>(
+    {"language_model.", "vision_tower.", "multi_modal_projector.", "visual.", "text_model.", "vision_model.",
+     "connector.", "image_newline", "audio_tower.", "embed_vision.", "embed_audio.", "vision_embedder."});
+constexpr const char* kTypeOfStacks = "qwen3_vl_moe";
 constexpr std::string_view kGateAndUp = ".experts.gate_up_proj", kDown = ".experts.down_proj";
 
-// Whether hone has all of the model that the folder's config.json describes, and not its texts' half alone.
-bool is_whole(const std::filesystem::path& folder) {
+// Of a model of texts and pictures that the folder's config.json describes and hone has all of; "": it describes
+// another one.
+std::string type_of_whole(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
-  if (!std::filesystem::is_regular_file(file)) return false;
+  if (!std::filesystem::is_regular_file(file)) return "";
   const config::Node config = config::read_file(file.string());
   const config::Node* type = config.is_map() && config.find("vision_config") ? config.find("model_type") : nullptr;
-  return type && type->kind() == config::Node::Kind::scalar && registries().models.find(type->text());
+  const bool is_read_whole = type && type->kind() == config::Node::Kind::scalar && has_whole(config);
+  return is_read_whole ? type->text() : "";
+}
+
+// But of granitemoe_swa's, which are one weight in hone, too.
+bool is_of_all_experts(std::string_view name) {
+  return (name.ends_with(kGateAndUp) || name.ends_with(kDown)) && name.find(".block_sparse_moe.") == name.npos;
 }
 
 bool begins_with_part(std::string_view name) {
@@ -49,6 +58,14 @@ std::string name_in_whole(const std::string& name) {
   return made;
 }
 
+// Published Gemma 4s without a tower have in two modules what is one in memory.
+constexpr std::string_view kPatches = "model.vision_embedder.", kSeen = "model.embed_vision.";
+std::string name_in_one(const std::string& name) {
+  if (name.starts_with(kPatches)) return std::string(kSeen) + name.substr(kPatches.size());
+  if (name.starts_with(kSeen)) return std::string(kSeen) + "multimodal_embedder." + name.substr(kSeen.size());
+  return name;
+}
+
 }  // namespace
 
 std::string name_in_half(const std::string& name) {
@@ -62,8 +79,12 @@ ModelTensors::ModelTensors(const std::filesystem::path& folder, std::optional<bo
   const auto body = std::find_if(kBodies.begin(), kBodies.end(), [&](std::string_view prefix) {
     return std::any_of(places_.begin(), places_.end(), [&](const auto& p) { return p.first.starts_with(prefix); });
   });
+  take_published_names(folder, places_, parts_);
   join_packed(folder);
-  if (whole ? *whole : is_whole(folder)) take_whole();
+  const std::string type = type_of_whole(folder);
+  keeps_stacks_ = type == kTypeOfStacks;
+  // Where hone has all of the model, and not its texts' half alone.
+  if (whole ? *whole : !type.empty()) take_whole();
   else if (body != kBodies.end()) take_half(*body);
   split_experts();
 }
@@ -117,6 +138,11 @@ void ModelTensors::take_whole() {
   Places whole;
   for (const auto& [name, place] : places_) whole.emplace(name_in_whole(name), place);
   places_ = std::move(whole);
+  const auto first = places_.lower_bound(std::string(kPatches));
+  if (first == places_.end() || !first->first.starts_with(kPatches)) return;
+  Places in_one;
+  for (const auto& [name, place] : places_) in_one.emplace(name_in_one(name), place);
+  places_ = std::move(in_one);
 }
 
 // Its router, beside the experts, has a factor of each.
@@ -129,15 +155,17 @@ bool ModelTensors::is_of_mistral4(const std::string& name) const {
   return places_.contains(name.substr(0, name.rfind(".mlp.experts.")) + ".self_attn.kv_a_proj_with_mqa.weight");
 }
 
+bool ModelTensors::may_be_turned(const std::string& name) const { return keeps_stacks_ && is_of_all_experts(name); }
+
 void ModelTensors::split_experts() {
   Places made;
   for (auto place = places_.begin(); place != places_.end();) {
     const std::string& name = place->first;
-    const bool of_both = name.ends_with(kGateAndUp), joined = of_both || name.ends_with(kDown);
+    const bool of_both = name.ends_with(kGateAndUp);
     const Packed* weight = packed(name);
-    const bool stays = (weight && !weight->can_be_split()) || places_.contains(name + "_bias") ||
+    const bool stays = keeps_stacks_ || (weight && !weight->can_be_split()) || places_.contains(name + "_bias") ||
                        is_of_gemma4(name) || is_of_mistral4(name);
-    if (!joined || place->second.tensor->shape.size() != 3 || stays) {
+    if (!is_of_all_experts(name) || place->second.tensor->shape.size() != 3 || stays) {
       ++place;
       continue;
     }

@@ -13,14 +13,17 @@
 //   vision_tower.X, vision_tower.vision_model.X                           model.vision_tower.X
 //   multi_modal_projector.X, visual.X                                     model.multi_modal_projector.X, model.visual.X
 //   text_model.X, vision_model.X, connector.X, image_newline              model.text_model.X, and so on
+//   model.vision_embedder.X, and with it                                  model.embed_vision.X
+//   model.embed_vision.X (Gemma 4 without a tower)                        model.embed_vision.multimodal_embedder.X
 //
 // Experts' weights that are one tensor, as transformers has them in memory and some publish them, are told one by one:
 //
 //   X.experts.gate_up_proj [E, 2 I, D]   X.experts.<e>.gate_proj.weight, X.experts.<e>.up_proj.weight
 //   X.experts.down_proj    [E, D, I]     X.experts.<e>.down_proj.weight
 //
-// Those that have biases beside them stay one, as gpt-oss has them, and Gemma 4's. What several tensors hold in few
-// bits is told as one (packed/packed.h).
+// Those that have biases beside them stay one, as gpt-oss has them, and Gemma 4's, Mistral 4's and Qwen3-VL's, which as
+// published lie the other way round: [E, D, 2 I] and [E, I, D]. What several tensors hold in few bits is told as one
+// (packed/packed.h).
 //
 // Letters: E experts, I inner, D hidden.
 #pragma once
@@ -52,6 +55,8 @@ class ModelTensors {
   std::string exact_in(const std::string& name) const;
   std::string saved_in(const std::string& name) const;
   const std::vector<std::string>& left_out() const { return left_out_; }  // of no texts' half
+  // Whether a tensor of all experts may lie there with its last two dimensions in the other order.
+  bool may_be_turned(const std::string& name) const;
   // What a model may have no weights for.
   const std::set<const TensorInfo*>& spare() const { return spare_; }
 
@@ -71,6 +76,7 @@ class ModelTensors {
   std::set<const TensorInfo*> spare_;
   std::deque<TensorInfo> parts_;
   std::vector<std::string> left_out_;
+  bool keeps_stacks_ = false;  // the model has experts as one weight
 };
 
 // A module's or a tensor's name in the texts' half; itself, where it is in none.

@@ -19,11 +19,14 @@ using Json = nlohmann::json;
 struct Replacing {
   std::string_view model_type, tokenizer_class, pattern;
 };
+constexpr std::string_view kQwen35Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 const std::array kReplacing{
     Replacing{"qwen2", "Qwen2Tokenizer", text::scanner_pattern(text::Scanner::qwen2)},
-    Replacing{"qwen3_5_moe_text", "Qwen3_5Tokenizer",
-              R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)"
-              R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"}};
+    Replacing{"qwen3_5", "Qwen3_5Tokenizer", kQwen35Pattern},
+    Replacing{"qwen3_5_moe", "Qwen3_5Tokenizer", kQwen35Pattern},
+    Replacing{"qwen3_5_moe_text", "Qwen3_5Tokenizer", kQwen35Pattern}};
 
 // Of a tokenizer.json: whether the class sets what is there already.
 bool splits_alike(const Json& file, std::string_view pattern) {

@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/env.h"
 #include "base/strings.h"
 #include "hone/error.h"
+#include "hone/hub.h"
+#include "hub/cross_encoder.h"
 #include "io/json.h"
 
 namespace hone::hub {
@@ -53,6 +56,45 @@ nn::Pooling pooling_in(const std::filesystem::path& file) {
                                   modes.empty() ? "none" : join(modes, ", ")));
 }
 
+// Dense or LayerNorm, between pooling and normalizing.
+nn::VectorModuleForm form_in(const std::filesystem::path& file, bool norms) {
+  const nlohmann::json json = io::read_json_file(file);
+  nn::VectorModuleForm form;
+  form.norms = norms;
+  const auto size = [&](const char* key) {
+    const auto found = json.find(key);
+    if (found == json.end() || !found->is_number_integer() || *found < 1)
+      throw not_had(file, fmt::format("{}: expected a whole number above 0", key));
+    return found->get<std::int64_t>();
+  };
+  if (norms) {
+    form.in = form.out = size("dimension");
+    return form;
+  }
+  form.in = size("in_features"), form.out = size("out_features"), form.bias = json.value("bias", true);
+  form.activation = json.value("activation_function", "torch.nn.modules.activation.Tanh");
+  if (!nn::knows_vector_activation(form.activation))
+    throw not_had(file, fmt::format("activation_function: got {}, expected Identity, Tanh, ReLU, GELU, SiLU or Sigmoid "
+                                    "of torch.nn",
+                                    hone::quoted(form.activation)));
+  for (const char* key : {"module_input_name", "module_output_name"})
+    if (const std::string name = json.value(key, "sentence_embedding"); name != "sentence_embedding")
+      throw not_had(file, fmt::format("{}: got {}, expected sentence_embedding", key, hone::quoted(name)));
+  if (json.value("use_residual", false)) throw not_had(file, "use_residual: got true, expected false");
+  return form;
+}
+
+void add_module(const std::filesystem::path& folder, const std::string& path, bool norms, SentenceFolder& made) {
+  if (path.empty() || path.find_first_of("/\\") != std::string::npos || path == "." || path == "..")
+    throw not_had(folder / kModules, fmt::format("path: got {}, expected a folder in it", hone::quoted(path)));
+  const nn::VectorModuleForm form = form_in(folder / path / "config.json", norms);
+  if (!made.modules.empty() && made.modules.back().form.out != form.in)
+    throw not_had(folder / path / "config.json", fmt::format("it reads vectors of {} numbers, expected {}, as the "
+                                                             "module before it makes",
+                                                             form.in, made.modules.back().form.out));
+  made.modules.push_back({path, form});
+}
+
 void read_modules(const std::filesystem::path& folder, SentenceFolder& made) {
   const std::filesystem::path file = folder / kModules;
   const nlohmann::json modules = io::read_json_file(file);
@@ -62,13 +104,14 @@ void read_modules(const std::filesystem::path& folder, SentenceFolder& made) {
                       path = module.value("path", "");
     const bool first = &module == &modules.front();
     if (first != (name == "Transformer") || (first && !path.empty()))
-      throw not_had(file, fmt::format("module {} in {}; expected Transformer in the folder itself, Pooling and "
-                                      "Normalize",
+      throw not_had(file, fmt::format("module {} in {}; expected Transformer in the folder itself, Pooling, Dense and "
+                                      "LayerNorm, and Normalize",
                                       hone::quoted(type), path.empty() ? "the folder itself" : path));
     if (first) continue;
-    if ((name == "Pooling" && pools) || (name == "Normalize" && (!pools || made.normalize)))
-      throw not_had(file, fmt::format("module {} in {}: hone has Transformer, Pooling and Normalize in this order, "
-                                      "each once",
+    const bool of_vectors = name == "Dense" || name == "LayerNorm";
+    if ((name == "Pooling" && pools) || ((name == "Normalize" || of_vectors) && (!pools || made.normalize)))
+      throw not_had(file, fmt::format("module {} in {}: hone has Transformer, Pooling, Dense and LayerNorm, and "
+                                      "Normalize in this order; all but Dense and LayerNorm once",
                                       hone::quoted(type), path));
     if (name == "Pooling") {
       made.pooling = pooling_in(folder / path / "config.json");
@@ -79,8 +122,11 @@ void read_modules(const std::filesystem::path& folder, SentenceFolder& made) {
       pools = true;
     } else if (name == "Normalize") {
       made.normalize = true;
+    } else if (of_vectors) {
+      add_module(folder, path, name == "LayerNorm", made);
     } else {
-      throw not_had(file, fmt::format("module {}: hone has Transformer, Pooling and Normalize", hone::quoted(type)));
+      throw not_had(file, fmt::format("module {}: hone has Transformer, Pooling, Dense, LayerNorm and Normalize",
+                                      hone::quoted(type)));
     }
   }
   if (!pools) throw not_had(file, "no module Pooling");
@@ -145,7 +191,7 @@ std::string SentenceFolder::prompt(std::initializer_list<const char*> names) con
 
 std::optional<SentenceFolder> read_sentence_folder(const std::filesystem::path& folder) {
   std::error_code ignored;
-  if (!std::filesystem::exists(folder / kModules, ignored)) return std::nullopt;
+  if (!std::filesystem::exists(folder / kModules, ignored) || is_cross_encoder(folder)) return std::nullopt;
   SentenceFolder made;
   try {
     read_prompts(folder / kPrompts, made);
@@ -161,7 +207,10 @@ std::optional<SentenceFolder> read_sentence_folder(const std::filesystem::path& 
 std::map<std::string, std::string> sentence_files(const SentenceFolder& folder, std::int64_t width) {
   std::map<std::string, std::string> files;
   ordered_json modules = {module_json(0, "", "Transformer"), module_json(1, kPooling, "Pooling")};
-  if (folder.normalize) modules.push_back(module_json(2, "2_Normalize", "Normalize"));
+  for (const SentenceModule& one : folder.modules)
+    modules.push_back(module_json(static_cast<int>(modules.size()), one.path, one.form.norms ? "LayerNorm" : "Dense"));
+  const int last = static_cast<int>(modules.size());
+  if (folder.normalize) modules.push_back(module_json(last, fmt::format("{}_Normalize", last), "Normalize"));
   files[kModules] = dumped(modules);
   ordered_json pooling = {{"word_embedding_dimension", width}};
   for (const auto& [key, own] : {std::pair{"pooling_mode_cls_token", nn::Pooling::cls},
@@ -205,7 +254,7 @@ void keep_settings(const std::filesystem::path& source, std::map<std::string, st
 
 std::map<std::string, std::string> copied_sentence_files(const std::filesystem::path& folder) {
   std::map<std::string, std::string> files;
-  if (!read_sentence_folder(folder)) return files;
+  if (!read_sentence_folder(folder)) return cross_encoder_files(folder);
   for (const char* name : {kModules, kPrompts, kLengths})
     if (std::filesystem::exists(folder / name)) files[name] = read_text(folder, name);
   for (const nlohmann::json& module : io::read_json_file(folder / kModules)) {
@@ -213,8 +262,29 @@ std::map<std::string, std::string> copied_sentence_files(const std::filesystem::
     const std::string config = path + "/config.json";
     if (!path.empty() && std::filesystem::exists(folder / config))
       files[config] = read_text(folder / path, "config.json");
+    const std::string weights = path + "/model.safetensors";  // of Dense and LayerNorm
+    if (!path.empty() && std::filesystem::exists(folder / weights))
+      files[weights] = read_text(folder / path, "model.safetensors");
   }
   return files;
+}
+
+void set_vector_modules(Model& model, const SentenceFolder& folder) {
+  for (const SentenceModule& one : folder.modules)
+    model.set_beside(one.path, std::make_shared<nn::VectorModule>(one.form));
+  if (!folder.modules.empty() && folder.modules.front().form.in != nn::pooled_width(model))
+    throw Error(ErrorKind::checkpoint,
+                fmt::format("{}: it reads vectors of {} numbers, expected {}, the model's hidden size",
+                            folder.modules.front().path, folder.modules.front().form.in, nn::pooled_width(model)));
+}
+
+void load_vector_modules(Model& model, const std::filesystem::path& folder, Precision precision) {
+  const std::optional<SentenceFolder> said = read_sentence_folder(folder);
+  if (!said || said->modules.empty()) return;
+  set_vector_modules(model, *said);
+  model.set_device(model.device());
+  for (const auto& [name, one] : model.beside())
+    if (dynamic_cast<const nn::VectorModule*>(one.get())) load_weights(*one, folder / name, precision);
 }
 
 }  // namespace hone::hub

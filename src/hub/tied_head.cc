@@ -99,6 +99,26 @@ bool has_tensor(const std::string& config_file, const std::string& name) {
   }
 }
 
+bool has_other_head(const std::string& config_file) {
+  const std::filesystem::path folder = std::filesystem::path(config_file).parent_path();
+  try {
+    const SafetensorsSet files(folder.empty() ? "." : folder);
+    const Places& tensors = files.tensors();
+    const auto first_of = [&](std::initializer_list<const char*> names) {
+      for (const char* name : names)
+        if (const auto found = tensors.find(name); found != tensors.end()) return found;
+      return tensors.end();
+    };
+    const auto head = first_of({kHead, "language_model.lm_head.weight"});
+    const auto table =
+        first_of({"model.language_model.embed_tokens.weight", "language_model.model.embed_tokens.weight"});
+    if (head == tensors.end()) return false;
+    return table == tensors.end() || !have_equal_values(head->second, table->second);
+  } catch (const Error&) {
+    return false;  // whoever reads weights says what is wrong with them
+  }
+}
+
 void check_tied_head(const Model& model, const Places& tensors) {
   std::string table;
   model.each_weight([&](const std::string& name, const Weight& weight) {

@@ -18,10 +18,11 @@ namespace hone::images {
 struct Layout {
   std::vector<std::int64_t> shape = {};   // of Values::values: [tiles, 3, height, width], or Qwen's [patches, numbers]
   std::array<std::int64_t, 3> grid = {};  // time, height and width in patches (Qwen's grid_thw); zeros: of no patches
-  std::int64_t tokens = 0;                // in a text, of a processor that merges patches (Qwen's); 0: the model knows
+  std::int64_t tokens = 0;                // in a text, of a processor that merges patches; 0: the model knows
   std::int64_t tiles = 1;                 // pictures of the tower's size that it becomes
-  std::int64_t rows = 0, columns = 0;     // of tiles besides the one that shows all of it, which is the last one of
-                                          // Idefics 3's and the first one of LLaVA-NeXT's; 0: it is not cut
+  std::int64_t rows = 0, columns = 0;     // of tiles besides the one that shows all of it, which is the first one of
+                                          // LLaVA-NeXT's and the last one of all others; 0: it is not cut
+  std::array<std::int64_t, 3> whole = {}; // grid of that one, where it is another than a tile's (LFM2-VL)
   Extent upright = {};                    // the picture's own size, of LLaVA-NeXT's
   bool operator==(const Layout&) const = default;
 };
@@ -46,9 +47,13 @@ class Processor {
   Values process_file(std::string_view file) const { return process(decode(file)); }
 };
 
+// Who asks: somebody who wants pictures alone, or, as models read them, among words. Then the processor of both says
+// some of it in transformers: how large what becomes a token is (Pixtral), that pictures are cut (InternVL).
+enum class Use { alone, among_words };
+
 // Of a model's folder: "image_processor" of processor_config.json, else preprocessor_config.json. Every key is read
 // strictly. Error(checkpoint): there is none, it is of a type that hone has not, or says what hone has not.
-std::unique_ptr<const Processor> open_processor(const std::filesystem::path& folder);
+std::unique_ptr<const Processor> open_processor(const std::filesystem::path& folder, Use use = Use::alone);
 bool has_processor(const std::filesystem::path& folder);
 
 // Name -> content of the folder's files that describe processors, to be carried over to another folder of the model:

@@ -22,22 +22,38 @@ constexpr const char *kProcessor = "processor_config.json", *kPreprocessor = "pr
 constexpr const char* kFiles[] = {kPreprocessor, kProcessor, "video_preprocessor_config.json"};
 constexpr std::uint64_t kMaxFile = 16'000'000;
 
-constexpr std::pair<std::string_view, MakeProcessor> kTypes[] = {
-    {"CLIPImageProcessor", make_fixed},        {"Gemma3ImageProcessor", make_gemma3},
-    {"Idefics3ImageProcessor", make_idefics3}, {"LlavaImageProcessor", make_fixed},
-    {"LlavaNextImageProcessor", make_llava_next}, {"Qwen2VLImageProcessor", make_qwen2_vl},
-    {"SiglipImageProcessor", make_fixed},      {"SmolVLMImageProcessor", make_idefics3}};
+struct Known {
+  std::string_view type;
+  MakeProcessor make;
+  SayAmongWords among_words = nullptr;
+};
+constexpr Known kTypes[] = {{"CLIPImageProcessor", make_fixed},
+                            {"Gemma3ImageProcessor", make_gemma3},
+                            {"Gemma4ImageProcessor", make_gemma4},
+                            {"Gemma4UnifiedImageProcessor", make_gemma4_unified},
+                            {"Glm46VImageProcessor", make_qwen2_vl},
+                            {"Glm4vImageProcessor", make_qwen2_vl},
+                            {"GotOcr2ImageProcessor", make_got_ocr2, got_ocr2_among_words},
+                            {"Idefics3ImageProcessor", make_idefics3},
+                            {"Lfm2VlImageProcessor", make_lfm2_vl, lfm2_vl_among_words},
+                            {"LlavaImageProcessor", make_fixed},
+                            {"LlavaNextImageProcessor", make_llava_next},
+                            {"PixtralImageProcessor", make_pixtral, pixtral_among_words},
+                            {"Qwen2VLImageProcessor", make_qwen2_vl},
+                            {"SiglipImageProcessor", make_fixed},
+                            {"SmolVLMImageProcessor", make_idefics3}};
 
 // Keys that say nothing of what a picture becomes: what made the file, how the reference is called, films, and what the
 // model's own configuration says as well.
 constexpr std::array kHarmless = std::to_array<std::string_view>(
     {"_valid_processor_keys", "auto_map", "device", "disable_grouping", "feature_extractor_type",
-     "image_processor_type", "image_seq_len", "image_seq_length", "input_data_format", "processor_class",
-     "return_tensors", "use_fast", "video_sampling"});
+     "image_processor_type", "image_seq_len", "image_seq_length", "image_token_id", "input_data_format",
+     "processor_class", "return_tensors", "use_fast", "use_image_special_tokens", "video_sampling"});
 
 struct Written {
   std::string file;
   Node keys;
+  Node of_words = Node::map();  // processor_config.json, which may be another file
 };
 
 std::optional<Node> read_config(const Folder& folder, const char* name) {
@@ -53,10 +69,11 @@ std::optional<Node> read_config(const Folder& folder, const char* name) {
 
 std::optional<Written> find_keys(const std::filesystem::path& path) {
   const Folder folder = Env::process().open_folder(path);
-  if (auto whole = read_config(folder, kProcessor))
-    if (const Node* keys = whole->find("image_processor"); keys && keys->is_map())
-      return Written{(path / kProcessor).string(), *keys};
-  if (auto keys = read_config(folder, kPreprocessor)) return Written{(path / kPreprocessor).string(), std::move(*keys)};
+  const Node of_words = read_config(folder, kProcessor).value_or(Node::map());
+  if (const Node* keys = of_words.find("image_processor"); keys && keys->is_map())
+    return Written{(path / kProcessor).string(), *keys, of_words};
+  if (auto keys = read_config(folder, kPreprocessor))
+    return Written{(path / kPreprocessor).string(), std::move(*keys), of_words};
   return std::nullopt;
 }
 
@@ -74,7 +91,7 @@ std::string type_in(const Node& keys) {
 
 [[noreturn]] void refuse_type(const std::string& file, const std::string& type) {
   std::vector<std::string> names;
-  for (const auto& [name, make] : kTypes) names.emplace_back(name);
+  for (const Known& one : kTypes) names.emplace_back(one.type);
   const std::string got = type.empty() ? "none" : hone::quoted(type);
   Error error(ErrorKind::checkpoint,
               fmt::format("{}: image_processor_type: got {}, expected one of {}", file, got, join(names, ", ")));
@@ -85,7 +102,7 @@ std::string type_in(const Node& keys) {
 
 }  // namespace
 
-std::unique_ptr<const Processor> open_processor(const std::filesystem::path& folder) {
+std::unique_ptr<const Processor> open_processor(const std::filesystem::path& folder, Use use) {
   const std::optional<Written> written = find_keys(folder);
   if (!written)
     throw Error(ErrorKind::checkpoint, fmt::format("{}: no {} and no {} that says what becomes of a picture",
@@ -93,14 +110,15 @@ std::unique_ptr<const Processor> open_processor(const std::filesystem::path& fol
         .hint("copy it from the folder that the model came in");
   const std::string type = type_in(written->keys);
   const auto* known =
-      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& entry) { return entry.first == type; });
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Known& one) { return one.type == type; });
   if (known == std::end(kTypes)) refuse_type(written->file, type);
   Node keys = Node::map({}, written->keys.mark());
   for (const auto& [key, value] : written->keys.entries())
     if (!value.is_null() && std::find(kHarmless.begin(), kHarmless.end(), key) == kHarmless.end())
       keys.at_or_add(key) = value;
   Problems problems;
-  auto made = known->second(type, keys, problems);
+  if (use == Use::among_words && known->among_words) keys = known->among_words(keys, written->of_words, problems);
+  auto made = known->make(type, keys, problems);
   problems.raise(written->file, ErrorKind::checkpoint);
   return made;
 }

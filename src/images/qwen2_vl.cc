@@ -1,5 +1,6 @@
 // Qwen2-VL's processor, which Qwen2.5-VL, Qwen3-VL and others have, too: pictures keep about their shape and become
-// rows of patches, those together that the model merges into one token.
+// rows of patches, those together that the model merges into one token. GLM-4.1V's is much the same: it counts the
+// pixels of all pictures that a patch repeats, and widens what is smaller than a token first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,12 +42,24 @@ QwenKeys qwen_defaults() {
   return keys;
 }
 
+QwenKeys glm_defaults() {
+  QwenKeys keys = qwen_defaults();
+  keys.size = sizes({{"shortest_edge", 112 * 112}, {"longest_edge", 28 * 28 * 15000}});
+  return keys;
+}
+
+bool is_of_glm(const std::string& type) { return type.starts_with("Glm"); }
+
 std::int64_t whole(double value) { return static_cast<std::int64_t>(value); }
 
 class Qwen2Vl final : public Processor {
  public:
   Qwen2Vl(const std::string& type, const QwenKeys& keys, Problems& problems)
-      : type_(type), patch_(keys.patch_size), frames_(keys.temporal_patch_size), merge_(keys.merge_size) {
+      : type_(type),
+        is_glm_(is_of_glm(type)),
+        patch_(keys.patch_size),
+        frames_(keys.temporal_patch_size),
+        merge_(keys.merge_size) {
     common_ = resolve(keys, problems);
     const Size& size = common_.size;
     const auto first = [](auto... choices) {
@@ -97,20 +110,25 @@ class Qwen2Vl final : public Processor {
                                                "do_resize is false",
                                                picture.width, picture.height, unit));
     }
-    const auto height = static_cast<double>(picture.height), width = static_cast<double>(picture.width);
+    const auto u = static_cast<double>(unit);
+    auto height = static_cast<double>(picture.height), width = static_cast<double>(picture.width);
+    if (is_glm_ && std::min(height, width) < u) {
+      const double by = std::max(u / height, u / width);
+      height = std::trunc(height * by), width = std::trunc(width * by);
+    }
     if (std::max(height, width) / std::min(height, width) > kMostLong)
       throw Error(ErrorKind::data, fmt::format("got a picture of {} x {} pixels, expected one at most {} times as long "
                                                "as wide",
                                                picture.width, picture.height, kMostLong));
-    const auto u = static_cast<double>(unit);
+    const double frames = is_glm_ ? static_cast<double>(frames_) : 1;
     Extent full{whole(std::nearbyint(height / u)) * unit, whole(std::nearbyint(width / u)) * unit};
-    const auto pixels = static_cast<double>(full.pixels());
+    const double pixels = frames * static_cast<double>(full.pixels());
     if (pixels > max_pixels_) {
-      const double by = std::sqrt(height * width / max_pixels_);
+      const double by = std::sqrt(frames * height * width / max_pixels_);
       full.height = std::max(unit, whole(std::floor(height / by / u)) * unit);
       full.width = std::max(unit, whole(std::floor(width / by / u)) * unit);
     } else if (pixels < min_pixels_) {
-      const double by = std::sqrt(min_pixels_ / (height * width));
+      const double by = std::sqrt(min_pixels_ / (frames * height * width));
       full.height = whole(std::ceil(height * by / u)) * unit;
       full.width = whole(std::ceil(width * by / u)) * unit;
     }
@@ -143,6 +161,7 @@ class Qwen2Vl final : public Processor {
   }
 
   std::string type_;
+  bool is_glm_;
   std::int64_t patch_, frames_, merge_;
   double min_pixels_ = 1, max_pixels_ = 1;
   Common common_;
@@ -151,7 +170,8 @@ class Qwen2Vl final : public Processor {
 }  // namespace
 
 std::unique_ptr<const Processor> make_qwen2_vl(const std::string& type, const config::Node& keys, Problems& problems) {
-  return std::make_unique<Qwen2Vl>(type, read_keys(keys, problems, qwen_defaults()), problems);
+  const QwenKeys defaults = is_of_glm(type) ? glm_defaults() : qwen_defaults();
+  return std::make_unique<Qwen2Vl>(type, read_keys(keys, problems, defaults), problems);
 }
 
 }  // namespace hone::images

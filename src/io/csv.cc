@@ -100,6 +100,17 @@ bool CsvReader::quoted_field(std::string_view& rest, std::string& field, std::si
   }
 }
 
+// As old spreadsheets write a table: all of its rows would be one line.
+void CsvReader::check_line_ends(std::string_view first) {
+  const std::size_t end = first.find('\r');
+  if (end == std::string_view::npos || end + 1 == first.size() || ahead(0) != nullptr) return;
+  throw Error(ErrorKind::data,
+              fmt::format("{}: its lines end with a carriage return alone (\\r), so that the whole file is one line; "
+                          "expected \\n or \\r\\n",
+                          lines_.bytes().path().string()))
+      .hint("tr '\\r' '\\n' < FILE > OTHER makes them so");
+}
+
 bool CsvReader::next(std::vector<std::string>& fields) {
   fields.clear();
   std::string_view rest;
@@ -107,6 +118,7 @@ bool CsvReader::next(std::vector<std::string>& fields) {
     if (!next_line(rest)) return false;
   } while (rest.empty());
   line_ = last_;
+  if (width_ == 0) check_line_ends(rest);
   for (;;) {
     std::string field;
     if (!rest.empty() && rest[0] == '"' && quoted_field(rest, field, fields.size())) {

@@ -31,6 +31,7 @@ class CsvReader {
     std::int64_t number;
   };
   bool next_line(std::string_view& line);
+  void check_line_ends(std::string_view first);
   const Line* ahead(std::size_t count);  // the line that comes after that many; nullptr: there is none
   bool closes_ahead(std::size_t fields_before);
   bool quoted_field(std::string_view& rest, std::string& field, std::size_t fields_before);

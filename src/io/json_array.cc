@@ -49,11 +49,25 @@ JsonArrayReader::JsonArrayReader(ByteReader bytes) : path_(bytes.path().string()
 
 bool JsonArrayReader::next(nlohmann::ordered_json& element) {
   if (done_ || !at_element()) return false;
-  begins_ = bytes_.line();
+  const std::int64_t before = std::exchange(begins_, bytes_.line());
   const std::int64_t column = bytes_.column();
   cut_element();
   element = parse(begins_, column);
+  ++index_;
+  const bool ends_in_line = bytes_.line() == begins_;
+  shares_line_ = (goes_on_in_line() && ends_in_line) || begins_ == before;
   return true;
+}
+
+// Goes behind a ',' and looks no further than the line's end: where a program still writes the file, nobody waits for
+// the next element to read this one.
+bool JsonArrayReader::goes_on_in_line() {
+  if (bytes_.peek() != ',') return false;
+  bytes_.take();
+  after_comma_ = true;
+  while (bytes_.peek() == ' ' || bytes_.peek() == '\t' || bytes_.peek() == '\r') bytes_.take();
+  const int byte = bytes_.peek();
+  return byte >= 0 && byte != '\n' && byte != ']';
 }
 
 void JsonArrayReader::fail(const std::string& fact) const {
@@ -69,10 +83,11 @@ bool JsonArrayReader::at_element() {
     begun_ = true;
     return true;
   }
+  if (std::exchange(after_comma_, false)) {
+    bytes_.peek_printing();
+    return true;
+  }
   switch (bytes_.peek_printing()) {
-    case ',':
-      bytes_.take();
-      break;
     case ']':
       return end_of_array();
     case -1:
@@ -80,8 +95,6 @@ bool JsonArrayReader::at_element() {
     default:
       fail("expected ',' or ']'");
   }
-  bytes_.peek_printing();
-  return true;
 }
 
 bool JsonArrayReader::end_of_array() {

@@ -36,6 +36,8 @@ class JsonArrayReader {
   explicit JsonArrayReader(ByteReader bytes);
   bool next(nlohmann::ordered_json& element);  // false: no more; throws Error(data) with path:line:column
   std::int64_t line() const { return begins_; }  // where the element last returned begins, from 1
+  std::int64_t index() const { return index_; }  // its place in the array, from 0
+  bool shares_line() const { return shares_line_; }  // whether another begins in its line, too
 
  private:
   [[noreturn]] void fail(const std::string& fact) const;
@@ -46,8 +48,9 @@ class JsonArrayReader {
 
   std::string path_, element_;
   CountedBytes bytes_;
-  std::int64_t begins_ = 0;
-  bool begun_ = false, done_ = false;
+  bool goes_on_in_line();
+  std::int64_t begins_ = 0, index_ = -1;
+  bool begun_ = false, done_ = false, after_comma_ = false, shares_line_ = false;
 };
 
 }  // namespace hone::io

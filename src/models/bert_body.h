@@ -4,6 +4,7 @@
 // Children carry Hugging Face's names.
 #pragma once
 
+#include <memory>
 #include <utility>
 
 #include "hone/config_read.h"
@@ -11,14 +12,22 @@
 #include "models/bert_config.h"
 #include "models/encoder_model.h"
 #include "models/encoder_parts.h"
+#include "models/llama_attention.h"
+#include "nn/plan.h"
 #include "nn/rope.h"
 
 namespace hone::models {
 
 // What all parts of a model look at.
 struct Bert {
+  Bert(const BertConfig& c, const BertShape& s) : config(c), shape(s) {
+    nn::RopeConfig of_angles;
+    of_angles.rope_theta = s.rope_theta;
+    if (s.rotates) rope = std::make_shared<nn::Rope>(of_angles, s.head_size, c.max_position_embeddings);
+  }
   BertConfig config;
   BertShape shape;
+  std::shared_ptr<const nn::Rope> rope;  // null: nothing is rotated
   std::int64_t table_width() const { return shape.embedding_size > 0 ? shape.embedding_size : config.hidden_size; }
   nn::Linear::Options linear() const { return {.bias = true, .std = config.initializer_range}; }
   Tensor drop(const Tensor& x, const Pass& pass, std::string_view place) const {
@@ -31,10 +40,12 @@ class BertEmbeddings final : public Module {
   explicit BertEmbeddings(const Bert& bert) : b(bert) {}
   Tensor operator()(const Batch& batch, Pass& pass) const {
     const Tensor words_BTD = nn::embedding_noise(word_embeddings(batch.ids_BT, pass), pass);
-    const Tensor x_BTD = words_BTD + embedded_types(token_type_embeddings, b.config.type_vocab_size, batch, pass);
-    const Tensor positions = nn::positions(pass) + b.shape.first_position;
-    return nn::dropout_embedded(layer_norm(x_BTD + position_embeddings(positions, pass)),
-                                b.config.hidden_dropout_prob, pass, "embeddings");
+    Tensor x_BTD = words_BTD + embedded_types(token_type_embeddings, b.config.type_vocab_size, batch, pass);
+    if (position_embeddings)
+      x_BTD = x_BTD + (*position_embeddings)(nn::positions(pass) + b.shape.first_position, pass);
+    if (task_type_embeddings) x_BTD = x_BTD + (*task_type_embeddings)(at::zeros_like(batch.ids_BT), pass);
+    return nn::dropout_embedded(layer_norm ? (*layer_norm)(x_BTD) : x_BTD, b.config.hidden_dropout_prob, pass,
+                                "embeddings");
   }
   nn::Embedding& table(const char* name, std::int64_t rows, std::int64_t no_gradient_id = -1) {
     return child<nn::Embedding>(name, rows, b.table_width(), b.config.initializer_range, no_gradient_id);
@@ -42,22 +53,32 @@ class BertEmbeddings final : public Module {
 
   const Bert& b;
   nn::Embedding& word_embeddings = table("word_embeddings", b.config.vocab_size, b.shape.no_gradient_id);
-  nn::Embedding& position_embeddings = table("position_embeddings", b.config.max_position_embeddings);
+  nn::Embedding* position_embeddings =
+      b.shape.learns_positions ? &table("position_embeddings", b.config.max_position_embeddings) : nullptr;
   nn::Embedding& token_type_embeddings = table("token_type_embeddings", b.config.type_vocab_size);
-  nn::LayerNorm& layer_norm = child<nn::LayerNorm>("LayerNorm", b.table_width(), b.config.layer_norm_eps);
+  nn::Embedding* task_type_embeddings =
+      b.shape.task_types > 0 ? &table("task_type_embeddings", b.shape.task_types) : nullptr;
+  nn::LayerNorm* layer_norm =
+      b.shape.norms_embeddings ? &child<nn::LayerNorm>("LayerNorm", b.table_width(), b.config.layer_norm_eps) : nullptr;
 };
 
 class BertSelfAttention final : public Module {
  public:
   explicit BertSelfAttention(const Bert& bert) : b(bert) {}
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
-    const auto qkv = nn::linears(x_1ND, {&query, &key, &value}, pass);
+    auto qkv = nn::linears(x_1ND, {&query, &key, &value}, pass);
+    if (b.rope) qkv[0] = rotated(qkv[0], pass), qkv[1] = rotated(qkv[1], pass);
     return attend_in_heads(qkv, b.shape, b.config.attention_probs_dropout_prob, pass);
   }
 
  private:
   nn::Linear& square(const char* name) {
     return child<nn::Linear>(name, b.config.hidden_size, b.config.hidden_size, b.linear());
+  }
+  Tensor rotated(const Tensor& x_1ND, Pass& pass) const {
+    const Tensor x_NHK = x_1ND.view({-1, b.shape.heads, b.shape.head_size});
+    const ops::RopeTable& table = pass.plan().rope(*b.rope, x_NHK);
+    return partly_rotated(x_NHK, b.shape.head_size, b.shape.rotates_neighbours, table).flatten(1);
   }
   const Bert& b;
   nn::Linear &query = square("query"), &key = square("key"), &value = square("value");
@@ -111,8 +132,8 @@ class BertEncoder final : public Module {
 struct BertBody final : Module {
   BertBody(const Bert& bert, bool pools) : b(bert), embeddings(child<BertEmbeddings>("embeddings", b)) {
     const std::int64_t hidden = b.config.hidden_size;
-    if (b.table_width() != hidden)
-      embeddings_project = &child<nn::Linear>("embeddings_project", b.table_width(), hidden, b.linear());
+    if (b.shape.always_projects || b.table_width() != hidden)
+      embeddings_project = &child<nn::Linear>(b.shape.projection, b.table_width(), hidden, b.linear());
     encoder = &child<BertEncoder>("encoder", b);
     if (pools) pooler = &child<BertDense>("pooler", b, hidden);
   }
@@ -147,7 +168,7 @@ class BertBase : public EncoderModel {
   Weight& words() const override { return body.embeddings.word_embeddings.weight; }
   MaskHead::Form mask_form(const char* dense, const char* norm, ops::Activation activation) const {
     const BertConfig& c = b.config;
-    return {dense, norm, activation, c.hidden_size, c.hidden_size, c.initializer_range, c.layer_norm_eps};
+    return {dense, norm, activation, c.hidden_size, b.table_width(), c.initializer_range, c.layer_norm_eps};
   }
   template <class Keys>
   config::Node with_bert_keys(const Keys& keys) const {

@@ -42,7 +42,7 @@ struct OfBert : UsualOfEncoders {
 struct OfRoberta : UsualOfEncoders {
   static constexpr const char *kType = "roberta", *kBos = "0", *kEos = "2", *kPad = "1";
   static constexpr std::int64_t kVocab = 50265;
-  static constexpr const char *kOfType = "roberta, xlm-roberta or camembert.",
+  static constexpr const char *kOfType = "roberta, xlm-roberta, camembert or data2vec-text.",
                               *kOfPositions =
                                   "Positions that are learned. They begin behind pad_token_id, so that a document has "
                                   "pad_token_id + 1 tokens less.";
@@ -83,6 +83,13 @@ BertConfig as_bert(const BertKeys<From>& from) {
 struct BertShape : EncoderShape {
   std::int64_t first_position = 0;
   std::int64_t embedding_size = 0;  // of the tables, from which a product leads to hidden_size; 0: they have that
+  const char* projection = "embeddings_project";  // what that product is called
+  bool always_projects = false;                   // by it, also where the tables have hidden_size
+  bool norms_embeddings = true, learns_positions = true;
+  bool rotates = false;         // queries and keys, by their positions
+  bool rotates_neighbours = true;  // values 2i and 2i + 1 of a head, not i and i + half
+  double rope_theta = 10000;
+  std::int64_t task_types = 0;  // rows of a table of which all tokens have the first; 0: there is none
 };
 // With the head that is asked for. Throws Error(config).
 BertShape resolve(const BertConfig& config, const HeadRequest& head);

@@ -1,4 +1,4 @@
-// DeBERTa v2 and v3: the encoder.
+// DeBERTa: the encoder.
 //
 // Letters in tensor names: B batch, T time, D hidden, N tokens, H heads, K head size, P buckets of distances, M
 // distances.
@@ -47,9 +47,10 @@ inline std::vector<std::int64_t> buckets_of_distances(std::int64_t most, std::in
 
 // What all parts of a model look at.
 struct Deberta {
-  Deberta(const DebertaConfig& config, const HeadRequest& head)
+  Deberta(const DebertaConfig& config, const HeadRequest& head) : Deberta(config, resolve(config, head)) {}
+  Deberta(const DebertaConfig& config, const DebertaShape& shape)
       : c(config),
-        s(resolve(config, head)),
+        s(shape),
         buckets(s.c2p || s.p2c ? buckets_of_distances(std::max<std::int64_t>(c.max_position_embeddings, 512),
                                                       c.position_buckets, s.max_distance, s.span)
                                : std::vector<std::int64_t>()) {}
@@ -93,12 +94,18 @@ class DebertaEmbeddings final : public Module {
 class DebertaSelfAttention final : public Module {
  public:
   explicit DebertaSelfAttention(const Deberta& deberta) : d(deberta) {
+    if (d.s.joined) {
+      make_joined();
+      return;
+    }
+    query_proj = &square("query_proj"), key_proj = &square("key_proj"), value_proj = &square("value_proj");
     if (d.c.share_att_key) return;
     if (d.s.c2p) pos_key_proj = &square("pos_key_proj");
     if (d.s.p2c) pos_query_proj = &square("pos_query_proj");
   }
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
-    const auto qkv = nn::linears(x_1ND, {&query_proj, &key_proj, &value_proj}, pass);
+    const std::vector<Tensor> qkv = d.s.joined ? joined(x_1ND, pass)
+                                               : nn::linears(x_1ND, {query_proj, key_proj, value_proj}, pass);
     ops::AttentionOptions options{.scale = 1 / std::sqrt(static_cast<double>(d.s.head_size * (1 + d.s.kinds))),
                                   .mask = ops::Mask::full(),
                                   .dropout = d.c.attention_probs_dropout_prob};
@@ -110,7 +117,26 @@ class DebertaSelfAttention final : public Module {
   }
 
  private:
-  nn::Linear& square(const char* name) { return child<nn::Linear>(name, d.c.hidden_size, d.c.hidden_size, d.linear()); }
+  nn::Linear& square(const char* name, bool bias = true) {
+    return child<nn::Linear>(name, d.c.hidden_size, d.c.hidden_size,
+                             nn::Linear::Options{.bias = bias, .std = d.c.initializer_range});
+  }
+  void make_joined() {
+    const std::int64_t hidden = d.c.hidden_size;
+    const auto bias = [&](const char* name) {
+      return &parameter(name, {hidden}, {.kind = Init::Kind::zeros}, /*decays=*/false);
+    };
+    in_proj = &child<nn::Linear>("in_proj", hidden, 3 * hidden,
+                                 nn::Linear::Options{.bias = false, .std = d.c.initializer_range});
+    q_bias = bias("q_bias"), v_bias = bias("v_bias");
+    if (d.s.c2p) pos_key_proj = &square("pos_proj", /*bias=*/false);
+    if (d.s.p2c) pos_query_proj = &square("pos_q_proj");
+  }
+  std::vector<Tensor> joined(const nn::Input& x_1ND, Pass& pass) const {
+    const Tensor all = nn::linears(x_1ND, {in_proj}, pass)[0].view({-1, d.c.num_attention_heads, 3, d.s.head_size});
+    const auto part = [&](std::int64_t which) { return all.select(2, which).flatten(1); };
+    return {part(0) + q_bias->use(), part(1), part(2) + v_bias->use()};
+  }
   Tensor heads(const Tensor& x) const { return x.view({-1, d.c.num_attention_heads, d.s.head_size}); }
 
   // Of the rows of the table alone that the pass's documents have distances for.
@@ -125,13 +151,14 @@ class DebertaSelfAttention final : public Module {
     for (std::int64_t& bucket : made.buckets) bucket -= low;
     const Tensor& table_PD = nn::left(pass, kDistances);
     const Tensor rows_PD = d.drop(table_PD.slice(0, low, high + 1), pass, "distances");
-    if (d.s.c2p) made.keys_PHK = heads((d.c.share_att_key ? key_proj : *pos_key_proj)(rows_PD, pass));
-    if (d.s.p2c) made.queries_PHK = heads((d.c.share_att_key ? query_proj : *pos_query_proj)(rows_PD, pass));
+    if (d.s.c2p) made.keys_PHK = heads((*(d.c.share_att_key ? key_proj : pos_key_proj))(rows_PD, pass));
+    if (d.s.p2c) made.queries_PHK = heads((*(d.c.share_att_key ? query_proj : pos_query_proj))(rows_PD, pass));
     return made;
   }
 
   const Deberta& d;
-  nn::Linear &query_proj = square("query_proj"), &key_proj = square("key_proj"), &value_proj = square("value_proj");
+  nn::Linear *query_proj = nullptr, *key_proj = nullptr, *value_proj = nullptr, *in_proj = nullptr;
+  Weight *q_bias = nullptr, *v_bias = nullptr;
   nn::Linear *pos_key_proj = nullptr, *pos_query_proj = nullptr;
 };
 

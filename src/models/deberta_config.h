@@ -74,6 +74,7 @@ struct DebertaShape : EncoderShape {
   std::int64_t span = 0;  // distances -span ... span - 1 are told apart, buckets of them if there are
   std::int64_t max_distance = 0, kinds = 0;  // kinds: of scores beside those of contents
   bool c2p = false, p2c = false, norms_distances = false;
+  bool joined = false;  // queries, keys and values of a head come of one product, as in the first version
   MaybeActivation pooler_activation, conv_activation;
 };
 DebertaShape resolve(const DebertaConfig& config, const HeadRequest& head);  // throws Error(config)

@@ -27,6 +27,8 @@ struct UsualOfEncoders {
   static constexpr const char* kOfPositions = "Positions that are learned: no document may be longer.";
   static constexpr const char* kOfLayers = "Transformer blocks.";
   static constexpr const char* kOfAct = "Activation of the MLP, by Hugging Face's name.";
+  static constexpr bool kTied = true;
+  static constexpr const char* kOfTied = "Of the head for masked tokens, where it must be true.";
   static constexpr const char* kOfPad = "Padding; its row of the embedding table gets no gradient from look-ups.";
 };
 
@@ -39,7 +41,7 @@ struct EncoderKeys : LabelKeys {
                max_position_embeddings = Usual::kPositions;
   double hidden_dropout_prob = Usual::kDropout, attention_probs_dropout_prob = Usual::kDropout,
          initializer_range = 0.02, layer_norm_eps = Usual::kEps;
-  bool tie_word_embeddings = true;
+  bool tie_word_embeddings = Usual::kTied;
   config::Open bos_token_id = id(Usual::kBos), eos_token_id = id(Usual::kEos), pad_token_id = id(Usual::kPad);
 
   static constexpr auto own_fields() {
@@ -61,7 +63,7 @@ struct EncoderKeys : LabelKeys {
         field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.",
               {.low = 0, .high = 100}),
         field("layer_norm_eps", &C::layer_norm_eps, "Added to the variance in LayerNorm.", {.low = 0, .high = 1}),
-        field("tie_word_embeddings", &C::tie_word_embeddings, "Of the head for masked tokens, where it must be true."),
+        field("tie_word_embeddings", &C::tie_word_embeddings, Usual::kOfTied),
         field("bos_token_id", &C::bos_token_id, "Kept for others."),
         field("eos_token_id", &C::eos_token_id, "Kept for others."),
         field("pad_token_id", &C::pad_token_id, Usual::kOfPad)};

@@ -122,7 +122,8 @@ class EncoderModel : public Model, public Classifier, public MaskedLm {
   // The table and the bias once more, and numbers that old versions saved.
   bool is_no_weight(const std::string& tensor) const override {
     return tensor.ends_with("embeddings.position_ids") || tensor.ends_with("embeddings.token_type_ids") ||
-           (mask_decoder_ && tensor != family_.mask_head.bias && tensor.starts_with(family_.mask_head.decoder + "."));
+           (mask_decoder_ && mask_decoder_->tied() && tensor != family_.mask_head.bias &&
+            tensor.starts_with(family_.mask_head.decoder + "."));
   }
   bool may_be_fresh(const std::string& weight) const override {
     const std::string& decoder = family_.mask_head.decoder;
@@ -156,17 +157,19 @@ class EncoderModel : public Model, public Classifier, public MaskedLm {
   Tensor product(const Tensor& x, double dropout, const Pass& pass) const {
     return (*product_)(nn::dropout(x, dropout, pass, "classifier"), pass);
   }
-  // Heads for masked tokens: one with a product and a norm of its own before the table, and one of the table alone.
+  // Heads for masked tokens: one with a product and a norm of its own before the table, and one of a product alone.
   void add_mask_head(const MaskHead::Form& form) {
     const std::string& bias = family_.mask_head.bias;
     mask_head_ = &child<MaskHead>(bias.substr(0, bias.rfind('.')), words(), form);
     mask_decoder_ = &mask_head_->decoder;
   }
-  void add_mask_product(std::int64_t width, double std, bool has_bias = true) {
+  // tied: its matrix is the table of words; else it has one of its own.
+  void add_mask_product(std::int64_t width, double std, bool has_bias = true, bool tied = true) {
     const auto& [decoder, bias_name] = family_.mask_head;
     Weight* bias = nullptr;
     if (has_bias) bias = &parameter(bias_name, {vocab_size()}, {.kind = Init::Kind::zeros}, /*decays=*/false);
-    mask_decoder_ = &child<nn::Head>(decoder, width, vocab_size(), std, &words(), /*soft_cap=*/0, bias);
+    mask_decoder_ =
+        &child<nn::Head>(decoder, width, vocab_size(), std, tied ? &words() : nullptr, /*soft_cap=*/0, bias);
   }
 
   // config.json as transformers writes it: labels and ids as the head has them, numbers with a point. more: keys that
@@ -185,7 +188,8 @@ class EncoderModel : public Model, public Classifier, public MaskedLm {
         if (field.name.ends_with("_token_id")) node.at_or_add(std::string(field.name)) = value.node;  // null, too
     };
     std::apply([&](const auto&... field) { (put(field), ...); }, Keys::fields());
-    without.insert(without.end(), {"num_labels", "id2label", "label2id", "problem_type"});
+    without.insert(without.end(), {"num_labels", "id2label", "label2id", "problem_type", "sentence_transformers",
+                                   "sbert_ce_default_activation_function"});
     std::erase_if(node.entries(),
                   [&](const auto& entry) { return std::ranges::find(without, entry.first) != without.end(); });
     const auto text = [](const std::string& value) { return config::Node::scalar(value, /*quoted=*/true); };

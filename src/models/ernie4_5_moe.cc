@@ -91,10 +91,9 @@ void check_ernie_count(const GroupedExperts& e, const LlamaShape& s, Problems& p
 }
 
 GroupedExperts read_ernie_experts(const Ernie45MoeConfig& c, const LlamaShape& s, Problems& problems) {
-  GroupedExperts e{.count = c.moe_num_experts,
-                   .per_token = c.moe_k,
-                   .inner = c.moe_intermediate_size,
-                   .shared = c.moe_num_shared_experts};
+  GroupedExperts e;
+  e.count = c.moe_num_experts, e.per_token = c.moe_k;
+  e.inner = c.moe_intermediate_size, e.shared = c.moe_num_shared_experts;
   const std::int64_t last = c.moe_layer_end_index < 0 ? s.layers - 1 : c.moe_layer_end_index;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(s.layers, 10000); ++i)
     e.sparse.push_back((i + 1) % c.moe_layer_interval == 0 && i >= c.moe_layer_start_index && i <= last);

@@ -33,13 +33,14 @@ struct ExpertKeys : B {
         B::fields(),
         std::tuple{
             field("num_experts", &C::num_experts,
-                  "Experts of a layer; default 128 in qwen3_moe, 60 in qwen2_moe, 64 in mellum, 512 in qwen3_next, 256 "
-                  "in qwen3_5_moe_text.",
+                  "Experts of a layer; default 128 in qwen3_moe, 60 in qwen2_moe and qwen3_vl_moe, 64 in mellum, 512 "
+                  "in qwen3_next, 256 in qwen3_5_moe_text.",
                   count),
             field("num_experts_per_tok", &C::num_experts_per_tok,
-                  "Experts that a token goes to; default 8, 4 in qwen2_moe, 10 in qwen3_next.", count),
+                  "Experts that a token goes to; default 8, 4 in qwen2_moe and qwen3_vl_moe, 10 in qwen3_next.", count),
             field("moe_intermediate_size", &C::moe_intermediate_size,
-                  "Width inside an expert; default 768 in qwen3_moe, 1408 in qwen2_moe, 896 in mellum, else 512.",
+                  "Width inside an expert; default 768 in qwen3_moe, 1408 in qwen2_moe and qwen3_vl_moe, 896 in "
+                  "mellum, else 512.",
                   size),
             field("shared_expert_intermediate_size", &C::shared_expert_intermediate_size,
                   "Width inside the expert that every token goes to; default 5632 in qwen2_moe, 512 in qwen3_next and "

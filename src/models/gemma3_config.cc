@@ -28,6 +28,8 @@ void read_gemma3_texts(const Gemma3Config& c, Gemma3Shape& s, Problems& problems
   const Problems::Scope scope(problems, "text_config.");
   s.texts = resolve(s.text_config, problems);
   s.texts.body = "model.language_model";
+  problems.require(!s.texts.sees_all, "use_bidirectional_attention",
+                   "got true, expected false: a model that reads pictures continues texts");
   problems.require(s.texts.logit_soft_cap == 0, "final_logit_softcapping",
                    "got a number, expected null: in transformers it has no effect in gemma3 models");
 }

@@ -117,7 +117,7 @@ void read_heads(const Gemma4Config& c, Gemma4Shape& s, Problems& problems) {
     const auto said = read_layers(c.per_layer_config.node, usual, std::ssize(s.windows), problems);
     std::map<bool, std::vector<Heads>> kinds;  // true: layers that see all
     for (std::int64_t i = 0; i < std::ssize(s.windows); ++i)
-      kinds[s.sees_all(i)].push_back(said.contains(i) ? said.at(i) : usual);
+      kinds[s.is_global(i)].push_back(said.contains(i) ? said.at(i) : usual);
     for (auto& [sees_all, heads] : kinds) {
       (sees_all ? all : near) = heads[0];
       const bool alike = std::all_of(heads.begin(), heads.end(), [&](const Heads& one) { return one == heads[0]; });
@@ -134,22 +134,6 @@ void read_heads(const Gemma4Config& c, Gemma4Shape& s, Problems& problems) {
   }
   s.head_size = near.size, s.kv_heads = near.keys;
   s.global_head_size = all.size, s.global_kv_heads = all.keys;
-}
-
-void read_sharing(const Gemma4Config& c, Gemma4Shape& s, Problems& problems) {
-  const std::int64_t layers = std::ssize(s.windows), shared = c.num_kv_shared_layers.value_or(0);
-  for (std::int64_t i = 0; i < layers; ++i) s.keys_of.push_back(i);
-  if (shared >= layers && shared > 0)
-    return problems.add("num_kv_shared_layers",
-                        fmt::format("got {}, expected less than num_hidden_layers ({})", shared, layers));
-  for (std::int64_t i = layers - shared; i < layers; ++i) {
-    std::int64_t from = layers - shared - 1;
-    while (from >= 0 && s.sees_all(from) != s.sees_all(i)) --from;
-    if (from < 0)
-      return problems.add("num_kv_shared_layers",
-                          fmt::format("got {}, but layer {} has none of its type before it", shared, i));
-    s.keys_of[i] = from;
-  }
 }
 
 void read_experts(const Gemma4Config& c, Gemma4Shape& s, Problems& problems) {
@@ -194,6 +178,22 @@ Node maybe(const std::optional<std::int64_t>& value) { return value ? integral(*
 
 }  // namespace
 
+void read_shared_keys(std::int64_t shared, Gemma4Shape& s, Problems& problems) {
+  const std::int64_t layers = std::ssize(s.windows);
+  for (std::int64_t i = 0; i < layers; ++i) s.keys_of.push_back(i);
+  if (shared >= layers && shared > 0)
+    return problems.add("num_kv_shared_layers",
+                        fmt::format("got {}, expected less than num_hidden_layers ({})", shared, layers));
+  for (std::int64_t i = layers - shared; i < layers; ++i) {
+    std::int64_t from = layers - shared - 1;
+    while (from >= 0 && s.is_global(from) != s.is_global(i)) --from;
+    if (from < 0)
+      return problems.add("num_kv_shared_layers",
+                          fmt::format("got {}, but layer {} has none of its type before it", shared, i));
+    s.keys_of[i] = from;
+  }
+}
+
 bool Gemma4Shape::is_shared(std::int64_t layer) const {
   return !shares(layer) && std::count(keys_of.begin(), keys_of.end(), layer) > 1;
 }
@@ -208,7 +208,7 @@ Gemma4Shape resolve(const Gemma4Config& c, Problems& problems) {
   s.values_of_keys = c.attention_k_eq_v.value_or(false);
   s.double_wide = c.use_double_wide_mlp.value_or(false);
   read_heads(c, s, problems);
-  read_sharing(c, s, problems);
+  read_shared_keys(c.num_kv_shared_layers.value_or(0), s, problems);
   read_inputs(c, s, problems);
   read_experts(c, s, problems);
   read_two_ropes(as_llama(c), 10000, 1e6, s, problems);

@@ -71,14 +71,16 @@ struct Gemma4Shape : LlamaShape {
   std::int64_t per_layer = 0, per_layer_vocab = 0;                    // of what tokens bring to each layer; 0: nothing
   std::int64_t experts = 0, experts_per_token = 0, expert_inner = 0;  // 0: there are none
 
-  bool sees_all(std::int64_t layer) const { return windows[layer] == 0; }
+  bool is_global(std::int64_t layer) const { return windows[layer] == 0; }
   bool shares(std::int64_t layer) const { return keys_of[layer] != layer; }
   bool is_shared(std::int64_t layer) const;  // whether others attend to its keys and values
-  std::int64_t head_size_of(std::int64_t layer) const { return sees_all(layer) ? global_head_size : head_size; }
-  std::int64_t kv_heads_of(std::int64_t layer) const { return sees_all(layer) ? global_kv_heads : kv_heads; }
+  std::int64_t head_size_of(std::int64_t layer) const { return is_global(layer) ? global_head_size : head_size; }
+  std::int64_t kv_heads_of(std::int64_t layer) const { return is_global(layer) ? global_kv_heads : kv_heads; }
   std::int64_t inner_of(std::int64_t layer) const { return double_wide && shares(layer) ? 2 * inner : inner; }
 };
 Gemma4Shape resolve(const Gemma4Config& config, Problems& problems);
+// Whose keys and values each layer attends to, where so many of the last ones have none of their own.
+void read_shared_keys(std::int64_t shared, Gemma4Shape& shape, Problems& problems);
 
 config::Node to_hf_config(const Gemma4Config& config, const Gemma4Shape& shape, const std::string& dtype);
 void warn_changed(const Gemma4Config& config);  // of what is taken otherwise than it is said

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "hone/config_read.h"
@@ -55,7 +56,7 @@ void refuse_others(const GemmaConfig& c, Problems& problems) {
                {"rope_local_base_freq", !third && c.rope_local_base_freq},
                {"sliding_window_pattern", !third && c.sliding_window_pattern}},
               problems);
-  problems.require(!c.use_bidirectional_attention.value_or(false), "use_bidirectional_attention",
+  problems.require(third || !c.use_bidirectional_attention.value_or(false), "use_bidirectional_attention",
                    "got true, expected false: these models generate");
 }
 
@@ -77,6 +78,10 @@ GemmaShape resolve(const GemmaConfig& c, Problems& problems) {
   problems.require(s.attention_soft_cap == 0, "attn_logit_softcapping",
                    "got a number, expected null: in transformers it has no effect in gemma3_text models");
   read_two_ropes(c, c.rope_local_base_freq.value_or(10000), 1e6, s, problems);
+  s.sees_all = c.use_bidirectional_attention.value_or(false);
+  if (s.sees_all)  // half of a window's tokens are on each side
+    for (std::int64_t& window : s.windows)
+      if (window > 0) window = window / 2 + 1;
   return s;
 }
 
@@ -86,7 +91,12 @@ Node to_hf_config(const GemmaConfig& c, const GemmaShape& s, const std::string& 
   Node node = to_hf_config(static_cast<const LlamaConfig&>(c), s, dtype);
   const auto put = [&](const char* key, Node value) { node.at_or_add(key) = std::move(value); };
   if (c.model_type != "vaultgemma")
-    put("use_bidirectional_attention", c.use_bidirectional_attention ? config::Values<bool>::write(false) : Node());
+    put("use_bidirectional_attention",
+        c.use_bidirectional_attention ? config::Values<bool>::write(s.sees_all) : Node());
+  if (s.sees_all && s.labels.empty())
+    put("architectures", Node::list({Node::scalar("Gemma3TextModel", /*quoted=*/true)}));
+  const std::int64_t window = s.windows.empty() ? 0 : *std::max_element(s.windows.begin(), s.windows.end());
+  if (s.sees_all && window > 0) put("sliding_window", config::Values<std::int64_t>::write(2 * (window - 1)));
   if (c.model_type == "gemma") return sort_keys(node), node;
   put("attn_logit_softcapping", write_cap(s.attention_soft_cap));
   put("final_logit_softcapping", write_cap(s.logit_soft_cap));

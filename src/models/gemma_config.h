@@ -39,7 +39,9 @@ struct GemmaConfig : LlamaConfig {
                   {.low = 1, .high = 10000}),
             field("_sliding_window_pattern", &C::sliding_window_pattern_kept,
                   "What layer_types was made of, as transformers 5 keeps it.", {.low = 1, .high = 10000}),
-            field("use_bidirectional_attention", &C::use_bidirectional_attention, "Only false."),
+            field("use_bidirectional_attention", &C::use_bidirectional_attention,
+                  "gemma3_text: a token sees those behind it, too, as in EmbeddingGemma; the model then has no "
+                  "language model's head. Of others only false."),
             field("sliding_window_size", &C::sliding_window_size, "Has no effect, in transformers as here."),
             field("cache_implementation", &C::cache_implementation,
                   "Of transformers' generation; means nothing here.")});

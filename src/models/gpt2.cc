@@ -1,5 +1,5 @@
 // GPT-2 with its language-model head (Radford et al., 2019), Hugging Face's GPT2LMHeadModel, or with one for labels of
-// tokens.
+// texts or of tokens.
 //
 // Letters in tensor names: B batch, T time, D hidden, N tokens, H heads, K head size.
 #include <ATen/ATen.h>
@@ -10,6 +10,7 @@
 #include "hone/layers.h"
 #include "hone/registry.h"
 #include "models/label_keys.h"
+#include "models/last_tokens.h"
 
 namespace hone::models {
 namespace {
@@ -124,8 +125,8 @@ class Gpt2 final : public CausalLm, public Classifier {
       lm_head = &child<nn::Head>("lm_head", c.n_embd, c.vocab_size, c.initializer_range,
                                  c.tie_word_embeddings ? &wte.weight : nullptr);
     else
-      classifier_ = &child<nn::Linear>("classifier", c.n_embd, std::ssize(labels_.names),
-                                       nn::Linear::Options{.bias = true, .std = c.initializer_range});
+      classifier_ = &child<nn::Linear>(classifier_name(), c.n_embd, std::ssize(labels_.names),
+                                       nn::Linear::Options{.bias = of_tokens(), .std = c.initializer_range});
   }
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
@@ -142,12 +143,13 @@ class Gpt2 final : public CausalLm, public Classifier {
   const Classifier* classifier() const override { return classifier_ ? this : nullptr; }
   const std::vector<std::string>& labels() const override { return labels_.names; }
   std::optional<ProblemType> problem_type() const override { return labels_.problem_type; }
-  bool of_tokens() const override { return true; }
+  bool of_tokens() const override { return labels_.of_tokens; }
   Tensor logits(const Output& output, Pass& pass) const override {
+    if (!of_tokens()) return (*classifier_)(last_tokens(output.hidden_BTD, pass.batch), pass);
     const Tensor x_BTD = nn::dropout(output.hidden_BTD, c.classifier_dropout.value_or(0.1), pass, "classifier");
     return (*classifier_)(x_BTD, pass);
   }
-  std::string weights_prefix() const override { return "classifier."; }
+  std::string weights_prefix() const override { return std::string(classifier_name()) + "."; }
   std::int64_t vocab_size() const override { return c.vocab_size; }
   std::int64_t max_positions() const override { return c.n_positions; }
   bool positions_are_learned() const override { return true; }
@@ -166,7 +168,7 @@ class Gpt2 final : public CausalLm, public Classifier {
       return entry.first == "num_labels" || entry.first == "id2label" || entry.first == "label2id" ||
              entry.first == "problem_type";
     });
-    const char* name = labels_.empty() ? "GPT2LMHeadModel" : "GPT2ForTokenClassification";
+    const std::string name = labels_.empty() ? "GPT2LMHeadModel" : std::string("GPT2") + labels_.class_end();
     node.at_or_add("architectures") = config::Node::list({config::Node::scalar(name, /*quoted=*/true)});
     write_labels(labels_, c, node);
     return node;
@@ -181,13 +183,13 @@ class Gpt2 final : public CausalLm, public Classifier {
   }
 
  private:
-  // Texts get no labels from it: of these there are none.
+  const char* classifier_name() const { return of_tokens() ? "classifier" : "score"; }
   static HeadLabels labels_of(const Config& config, const HeadRequest& head) {
     Problems problems;
     HeadLabels labels = read_labels(config, problems);
     problems.raise("the model's configuration");
     if (!head.labels.empty()) ask_for(head, labels);
-    return labels.of_tokens ? labels : HeadLabels();
+    return labels;
   }
 
   Config c;
@@ -203,7 +205,7 @@ class Gpt2 final : public CausalLm, public Classifier {
 }  // namespace
 
 void register_gpt2(Registries& hone) {
-  hone.models.add<Gpt2>("gpt2", "GPT-2 with its language-model head, or with one for labels of tokens.");
+  hone.models.add<Gpt2>("gpt2", "GPT-2 with its language-model head, or with one for labels.");
 }
 
 }  // namespace hone::models

@@ -1,5 +1,5 @@
 // GPT-NeoX with its language-model head (Black et al., 2022, arXiv:2204.06745), as Pythia's models: Hugging Face's
-// GPTNeoXForCausalLM.
+// GPTNeoXForCausalLM; or with one for labels of texts or of tokens.
 //
 // Letters in tensor names: B batch, T time, D hidden, N tokens, H heads, K head size.
 #include <ATen/ATen.h>
@@ -11,6 +11,8 @@
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/check_parameters.h"
+#include "models/label_keys.h"
+#include "models/last_tokens.h"
 #include "models/llama_attention.h"
 #include "models/sort_keys.h"
 #include "tensor/dtype.h"
@@ -20,7 +22,8 @@ namespace {
 
 using config::Node;
 
-struct GptNeoXConfig {
+struct GptNeoXConfig : LabelKeys {
+  using Base = LabelKeys;
   std::string model_type = "gpt_neox", hidden_act = "gelu";
   std::int64_t vocab_size = 50432, hidden_size = 6144, num_hidden_layers = 44, num_attention_heads = 64,
                intermediate_size = 24576, max_position_embeddings = 2048;
@@ -34,7 +37,7 @@ struct GptNeoXConfig {
   static constexpr auto fields() {
     using C = GptNeoXConfig;
     constexpr config::Range size{.low = 1, .high = 2147483647}, share{.low = 0, .high = 0.999};
-    return std::tuple{
+    return std::tuple_cat(LabelKeys::fields(), std::tuple{
         field("model_type", &C::model_type, "gpt_neox."),
         field("vocab_size", &C::vocab_size, "Rows of the embedding table.", size),
         field("hidden_size", &C::hidden_size, "Width of the residual stream.", size),
@@ -46,7 +49,8 @@ struct GptNeoXConfig {
               share),
         field("hidden_dropout", &C::hidden_dropout,
               "Share that training drops of the embeddings, and of what attention and MLP add.", share),
-        field("classifier_dropout", &C::classifier_dropout, "Of a head that this model has not; no effect."),
+        field("classifier_dropout", &C::classifier_dropout,
+              "Share that training drops of what a head for labels of tokens reads.", share),
         field("max_position_embeddings", &C::max_position_embeddings, "Longest sequence the model is meant for.", size),
         field("initializer_range", &C::initializer_range, "Standard deviation of fresh weights.", at_least(0)),
         field("layer_norm_eps", &C::layer_norm_eps, "Added to the variance in LayerNorm.", at_least(0)),
@@ -61,7 +65,7 @@ struct GptNeoXConfig {
         field("rotary_pct", &C::rotary_pct, "Share of a head that is rotated; default 0.25."),
         field("bos_token_id", &C::bos_token_id, "First token of a text; kept for others."),
         field("eos_token_id", &C::eos_token_id, "Last token of a text, or a list; kept for others."),
-        field("pad_token_id", &C::pad_token_id, "Padding; kept for others.")};
+        field("pad_token_id", &C::pad_token_id, "Padding; kept for others.")});
   }
   void validate(Problems& problems) const;
 };
@@ -150,10 +154,18 @@ class GptNeoXBlock final : public nn::ResidualBlock {
   nn::Linear& dense_4h_to_h = child<nn::Linear>("mlp.dense_4h_to_h", c.intermediate_size, c.hidden_size, options);
 };
 
-class GptNeoX final : public CausalLm {
+class GptNeoX final : public CausalLm, public Classifier {
  public:
   using Config = GptNeoXConfig;
-  explicit GptNeoX(const Config& config) : c(config), s(shape_of(config)), ropes_(s) {}
+  GptNeoX(const Config& config, const HeadRequest& head)
+      : c(config), s(shape_of(config)), labels_(labels_of(config, head)), ropes_(s) {
+    if (labels_.empty())
+      embed_out = &child<nn::Head>("embed_out", c.hidden_size, c.vocab_size, c.initializer_range,
+                                   c.tie_word_embeddings ? &embed_in.weight : nullptr);
+    else
+      classifier_ = &child<nn::Linear>(classifier_name(), c.hidden_size, std::ssize(labels_.names),
+                                       nn::Linear::Options{.bias = of_tokens(), .std = c.initializer_range});
+  }
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
     const Tensor words_BTD = nn::embedding_noise(embed_in(batch.ids_BT, pass), pass);
@@ -161,7 +173,20 @@ class GptNeoX final : public CausalLm {
   }
   std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return final_layer_norm(x_1ND); }
-  const nn::Head& head() const override { return embed_out; }
+  const CausalLm* causal_lm() const override { return embed_out ? this : nullptr; }
+  const nn::Head& head() const override {
+    HONE_ASSERT(embed_out);
+    return *embed_out;
+  }
+  const Classifier* classifier() const override { return classifier_ ? this : nullptr; }
+  const std::vector<std::string>& labels() const override { return labels_.names; }
+  std::optional<ProblemType> problem_type() const override { return labels_.problem_type; }
+  bool of_tokens() const override { return labels_.of_tokens; }
+  Tensor logits(const Output& output, Pass& pass) const override {
+    if (!of_tokens()) return (*classifier_)(last_tokens(output.hidden_BTD, pass.batch), pass);
+    return (*classifier_)(nn::dropout(output.hidden_BTD, c.classifier_dropout, pass, "classifier"), pass);
+  }
+  std::string weights_prefix() const override { return std::string(classifier_name()) + "."; }
   std::int64_t vocab_size() const override { return c.vocab_size; }
   std::int64_t max_positions() const override { return c.max_position_embeddings; }
   bool shares_prefixes() const override { return !ropes_.depend_on_length(); }
@@ -176,10 +201,14 @@ class GptNeoX final : public CausalLm {
   Node hf_config() const override {
     Node node = config::write(c);
     std::erase_if(node.entries(), [](const Node::Entry& entry) {
-      return entry.first == "rope_scaling" || entry.first == "rotary_emb_base" || entry.first == "rotary_pct";
+      return entry.first == "rope_scaling" || entry.first == "rotary_emb_base" || entry.first == "rotary_pct" ||
+             entry.first == "num_labels" || entry.first == "id2label" || entry.first == "label2id" ||
+             entry.first == "problem_type";
     });
     node.at_or_add("pad_token_id") = c.pad_token_id.node;
-    node.at_or_add("architectures") = Node::list({Node::scalar("GPTNeoXForCausalLM", /*quoted=*/true)});
+    const std::string name = std::string("GPTNeoX") + (labels_.empty() ? "ForCausalLM" : labels_.class_end());
+    node.at_or_add("architectures") = Node::list({Node::scalar(name, /*quoted=*/true)});
+    write_labels(labels_, c, node);
     Node& rope = node.at_or_add("rope_parameters");
     rope = nn::write_rope(s.rope);
     rope.at_or_add("partial_rotary_factor") = nn::hf_float(s.rope.partial_rotary_factor);
@@ -197,24 +226,35 @@ class GptNeoX final : public CausalLm {
   bool is_no_weight(const std::string& tensor) const override {
     return tensor.ends_with(".attention.bias") || tensor.ends_with(".attention.masked_bias");
   }
-  bool may_be_fresh(const std::string& weight) const override { return weight == "embed_out.weight"; }
+  bool may_be_fresh(const std::string& weight) const override {
+    return weight == "embed_out.weight" || weight.starts_with(weights_prefix());
+  }
 
  private:
+  const char* classifier_name() const { return of_tokens() ? "classifier" : "score"; }
+  static HeadLabels labels_of(const Config& config, const HeadRequest& head) {
+    Problems problems;
+    HeadLabels labels = read_labels(config, problems);
+    problems.raise("the model's configuration");
+    if (!head.labels.empty()) ask_for(head, labels);
+    return labels;
+  }
   Config c;
   LlamaShape s;
+  HeadLabels labels_;
   LlamaRopes ropes_;
   nn::Embedding& embed_in = child<nn::Embedding>("gpt_neox.embed_in", c.vocab_size, c.hidden_size, c.initializer_range);
   nn::Stack<GptNeoXBlock>& layers =
       child<nn::Stack<GptNeoXBlock>>("gpt_neox.layers", c.num_hidden_layers, c, s, ropes_);
   nn::LayerNorm& final_layer_norm = child<nn::LayerNorm>("gpt_neox.final_layer_norm", c.hidden_size, c.layer_norm_eps);
-  nn::Head& embed_out = child<nn::Head>("embed_out", c.hidden_size, c.vocab_size, c.initializer_range,
-                                        c.tie_word_embeddings ? &embed_in.weight : nullptr);
+  nn::Head* embed_out = nullptr;  // one of the two
+  nn::Linear* classifier_ = nullptr;
 };
 
 }  // namespace
 
 void register_gpt_neox(Registries& hone) {
-  hone.models.add<GptNeoX>("gpt_neox", "GPT-NeoX with its language-model head, as Pythia.");
+  hone.models.add<GptNeoX>("gpt_neox", "GPT-NeoX with its language-model head, as Pythia, or with one for labels.");
 }
 
 }  // namespace hone::models

@@ -9,9 +9,13 @@
 
 namespace hone::models {
 
+struct GraniteNames {
+  const char *gate_up = "input_linear.weight", *down = "output_linear.weight", *router = "router.layer";
+};
+
 class GraniteExperts final : public Module {
  public:
-  explicit GraniteExperts(const nn::RoutedMlp::Options& options) : o(options) {
+  explicit GraniteExperts(const nn::RoutedMlp::Options& options, GraniteNames names = {}) : o(options), n(names) {
     router.weight.set_takes_float8(false);  // a choice that a rounded logit would turn
   }
 
@@ -27,14 +31,15 @@ class GraniteExperts final : public Module {
 
  private:
   const nn::RoutedMlp::Options o;
+  const GraniteNames n;
   ExpertStacks& experts = child<ExpertStacks>("", ExpertStacks::Options{.hidden = o.hidden,
                                                                         .inner = o.inner,
                                                                         .experts = o.experts,
                                                                         .per_token = o.per_token,
                                                                         .std = o.std,
-                                                                        .gate_up = "input_linear.weight",
-                                                                        .down = "output_linear.weight"});
-  nn::Linear& router = child<nn::Linear>("router.layer", o.hidden, o.experts, nn::Linear::Options{.std = o.std});
+                                                                        .gate_up = n.gate_up,
+                                                                        .down = n.down});
+  nn::Linear& router = child<nn::Linear>(n.router, o.hidden, o.experts, nn::Linear::Options{.std = o.std});
 };
 
 }  // namespace hone::models

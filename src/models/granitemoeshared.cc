@@ -1,10 +1,12 @@
-// Granite 3 with experts and an MLP beside them that every token goes to (IBM, 2025).
+// Granite 3 with experts and an MLP beside them that every token goes to (IBM, 2025); and granitemoe_swa, where most
+// layers see a window, and each head's scores have a sink.
 //
 // Letters in tensor names: N tokens, D hidden.
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/granite_experts.h"
 #include "models/granite_keys.h"
+#include "models/granite_swa_keys.h"
 #include "models/joined_mlp.h"
 #include "models/local_experts.h"
 #include "models/routed_model.h"
@@ -12,8 +14,8 @@
 namespace hone::models {
 namespace {
 
-struct GraniteSharedConfig : LocalExpertKeys<GraniteKeys> {
-  using Base = LocalExpertKeys<GraniteKeys>;
+struct GraniteSharedConfig : GraniteSwaKeys<LocalExpertKeys<GraniteKeys>> {
+  using Base = GraniteSwaKeys<LocalExpertKeys<GraniteKeys>>;
   std::int64_t shared_intermediate_size = 0;
 
   static constexpr auto fields() {
@@ -27,13 +29,23 @@ struct GraniteSharedConfig : LocalExpertKeys<GraniteKeys> {
 
 struct GraniteSharedShape : RoutedShape {
   std::int64_t shared_inner = 0;
+  GraniteNames names;
 };
 
-GraniteSharedShape resolve(const GraniteSharedConfig& c, Problems& problems) {
+bool has_windows(const GraniteSharedConfig& c) { return c.model_type == "granitemoe_swa"; }
+GraniteSharedConfig completed(const GraniteSharedConfig& c) { return has_windows(c) ? with_granite_windows(c) : c; }
+
+GraniteSharedShape resolve(const GraniteSharedConfig& given, Problems& problems) {
+  const GraniteSharedConfig c = completed(given);
   GraniteSharedShape s;
   if (!resolve_base(c, s, problems)) return s;
-  refuse_rare_keys(c, /*lists_layers=*/false, problems);
+  refuse_rare_keys(c, /*lists_layers=*/has_windows(c), problems);
+  refuse_keys(c.model_type, {{"layer_rope_theta", !has_windows(c) && c.layer_rope_theta}}, problems);
   read_multipliers(c, s);
+  if (has_windows(c)) {
+    read_granite_windows(c, s, problems);
+    s.names = {.gate_up = "experts.gate_up_proj", .down = "experts.down_proj", .router = "router"};
+  }
   const LocalExperts experts = read_local_experts(c, {.count = 8, .per_token = 2}, s, problems);
   check_parameters(3 * static_cast<double>(s.layers) * static_cast<double>(s.hidden) *
                        static_cast<double>(c.shared_intermediate_size),
@@ -49,7 +61,7 @@ void GraniteSharedConfig::validate(Problems& problems) const { resolve(*this, pr
 class GraniteSharedMlp final : public Module {
  public:
   GraniteSharedMlp(const GraniteSharedShape& s, std::int64_t /*layer*/)
-      : experts(child<GraniteExperts>("block_sparse_moe", s.experts)) {
+      : experts(child<GraniteExperts>("block_sparse_moe", s.experts, s.names)) {
     if (s.shared_inner == 0) return;
     shared_mlp = &child<JoinedMlp>("shared_mlp", JoinedMlp::Options{.hidden = s.hidden,
                                                                     .inner = s.shared_inner,
@@ -81,8 +93,9 @@ class GraniteMoeShared final : public LlamaModel<GraniteSharedBlock, GraniteShar
   }
   bool shares_prefixes() const override { return false; }  // the router's loss counts each token of each document
   config::Node hf_config() const override {
-    config::Node node = to_hf_config(config_, s, dtype());
+    config::Node node = to_hf_config(completed(config_), s, dtype());
     write_multipliers(config_, node);
+    if (has_windows(config_)) write_thetas(s, node);
     write_local_experts(config_, {s.experts.experts, s.experts.per_token}, node);
     node.at_or_add("shared_intermediate_size") = config::Values<std::int64_t>::write(s.shared_inner);
     sort_keys(node);
@@ -96,7 +109,7 @@ class GraniteMoeShared final : public LlamaModel<GraniteSharedBlock, GraniteShar
 }  // namespace
 
 void register_granitemoeshared(Registries& hone) {
-  hone.models.add<GraniteMoeShared, GraniteSharedConfig>("granitemoeshared",
+  hone.models.add<GraniteMoeShared, GraniteSharedConfig>({"granitemoeshared", "granitemoe_swa"},
                                                          "Granite with routed experts, and shared.");
 }
 

@@ -114,6 +114,10 @@ void write_labels(const HeadLabels& labels, const LabelKeys& keys, Node& node) {
     ids.at_or_add(labels.names[i]) = config::Values<std::int64_t>::write(static_cast<std::int64_t>(i));
   }
   put("id2label", names), put("label2id", ids);
+  if (labels.of_tokens) return;
+  put("sentence_transformers", keys.sentence_transformers.node);
+  if (const auto& name = keys.sbert_ce_default_activation_function)
+    put("sbert_ce_default_activation_function", Node::scalar(*name, /*quoted=*/true));
 }
 
 }  // namespace hone::models

@@ -15,6 +15,8 @@ struct LabelKeys {
   std::optional<std::vector<std::string>> architectures;
   std::optional<std::string> problem_type;
   config::Open num_labels, id2label, label2id;
+  config::Open sentence_transformers;
+  std::optional<std::string> sbert_ce_default_activation_function;
 
   static constexpr auto fields() {
     using C = LabelKeys;
@@ -28,7 +30,11 @@ struct LabelKeys {
               "regression; not said: one label of several, or a score."),
         field("num_labels", &C::num_labels, "Labels of a classification head that id2label does not name."),
         field("id2label", &C::id2label, "Names of the labels: {0: ham, 1: spam}."),
-        field("label2id", &C::label2id, "The same the other way round; follows from id2label.")};
+        field("label2id", &C::label2id, "The same the other way round; follows from id2label."),
+        field("sentence_transformers", &C::sentence_transformers,
+              "Of a cross-encoder of that package: by its activation_fn hone classify shows a score."),
+        field("sbert_ce_default_activation_function", &C::sbert_ce_default_activation_function,
+              "The same, as older versions of the package wrote it.")};
   }
 };
 

@@ -1,72 +1,15 @@
 // LFM2 (Liquid AI, 2025, arXiv:2511.23404): most layers have a short convolution between two gates, some attention of
 // grouped heads that are normed; behind either an MLP, or experts that sigmoids choose.
-//
-// Letters in tensor names: N tokens, D hidden.
 #include "hone/registry.h"
-#include "models/gated_convolution.h"
-#include "models/lfm2_config.h"
-#include "models/llama_model.h"
+#include "models/lfm2_stack.h"
 
 namespace hone::models {
 namespace {
 
-class Lfm2Block final : public nn::ResidualBlock {
- public:
-  Lfm2Block(const Lfm2Shape& shape, const LlamaRopes& ropes, std::int64_t layer) : s(shape) {
-    if (s.convolves[layer])
-      conv = &child<GatedConvolution>("conv", GatedConvolution::Options{s.hidden, s.taps, s.conv_bias, s.std});
-    else
-      self_attn = &child<LlamaAttention>("self_attn", s, ropes, layer);
-    if (s.sparse[layer])
-      experts = &child<nn::RoutedMlp>("feed_forward", s.experts);
-    else
-      mlp = &child<nn::GatedMlp>(
-          "feed_forward",
-          nn::GatedMlp::Options{
-              .hidden = s.hidden, .inner = s.mlp_inner, .std = s.std, .gate = "w1", .up = "w3", .down = "w2"});
-  }
-
-  void add_to(nn::Residual& x, Pass& pass) const override {
-    x += conv ? (*conv)(operator_norm(x), pass) : (*self_attn)(operator_norm(x), pass);
-    x += experts ? (*experts)(ffn_norm(x), pass) : (*mlp)(ffn_norm(x), pass);
-  }
-
- private:
-  const Lfm2Shape& s;
-  const GatedConvolution* conv = nullptr;  // one of the two
-  const LlamaAttention* self_attn = nullptr;
-  const nn::RoutedMlp* experts = nullptr;  // likewise
-  const nn::GatedMlp* mlp = nullptr;
-  nn::RmsNorm& operator_norm = child<nn::RmsNorm>("operator_norm", s.hidden, s.norm());
-  nn::RmsNorm& ffn_norm = child<nn::RmsNorm>("ffn_norm", s.hidden, s.norm());
-};
-
 template <class C>
-class Lfm2 final : public LlamaModel<Lfm2Block, Lfm2Shape> {
+class Lfm2 final : public Lfm2Stack {
  public:
-  Lfm2(const C& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
-
-  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
-    if (pass.training && s.any_sparse()) nn::balance(pass, s.experts.per_token, /*coefficient=*/0);
-    return LlamaModel::finish(x_1ND, pass);
-  }
-  // A convolution sees other tokens, too, and not through nn::attend; what is counted of experts is of each document's.
-  bool shares_prefixes() const override {
-    return !s.any_convolves() && !s.any_sparse() && LlamaModel::shares_prefixes();
-  }
-  std::vector<AttentionLayer> attention() const override {
-    std::vector<AttentionLayer> layers;
-    for (const bool convolves : s.convolves)
-      if (!convolves) layers.push_back({s.heads, s.head_size});
-    return layers;
-  }
-  CacheSpec cache_spec() const override {
-    CacheSpec spec;
-    for (const bool convolves : s.convolves)
-      spec.layers.push_back(convolves ? CacheSpec::Layer{.memory = {.convolved = s.hidden, .taps = s.taps}}
-                                      : CacheSpec::Layer{s.kv_heads, s.head_size});
-    return spec;
-  }
+  Lfm2(const C& config, const HeadRequest& head) : Lfm2Stack(shape_of(config, head)), config_(config) {}
   config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }
 
  private:

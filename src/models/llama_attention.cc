@@ -62,11 +62,17 @@ LlamaRopes::LlamaRopes(const LlamaShape& shape)
     : s(shape),
       rope_(s.rope, s.rope.rotated(s.global_head_size > 0 ? s.global_head_size : s.head_size), s.max_positions) {
   if (s.sliding_rope) sliding_.emplace(*s.sliding_rope, s.sliding_rope->rotated(s.head_size), s.max_positions);
+  for (const double theta : s.thetas) {
+    nn::RopeConfig config = s.rope;
+    config.rope_theta = theta;
+    if (theta > 0) by_theta_.try_emplace(theta, config, config.rotated(s.head_size), s.max_positions);
+  }
 }
 
 const nn::Rope* LlamaRopes::of(std::int64_t layer) const {
   const auto at = static_cast<std::size_t>(layer);
   if (!s.unrotated.empty() && s.unrotated[at]) return nullptr;
+  if (!s.thetas.empty()) return &by_theta_.at(s.thetas[at]);
   return sliding_ && s.windows[at] > 0 ? &*sliding_ : &rope_;
 }
 
@@ -79,7 +85,7 @@ bool LlamaRopes::depend_on_length() const {
 
 ops::AttentionOptions LayerAttention::options(const Tensor* sinks_H) const {
   return {.scale = s.attention_scale,
-          .mask = ops::Mask::causal(window_),
+          .mask = s.sees_all ? ops::Mask::full(window_) : ops::Mask::causal(window_),
           .soft_cap = s.attention_soft_cap,
           .dropout = s.attention_dropout,
           .sinks = sinks_H};

@@ -3,6 +3,7 @@
 // Letters in tensor names: N tokens, H query heads, G key/value heads, K head size.
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "hone/layers.h"
@@ -22,6 +23,7 @@ class LlamaRopes {
   const LlamaShape& s;
   nn::Rope rope_;
   std::optional<nn::Rope> sliding_;
+  std::map<double, nn::Rope> by_theta_;  // where layers have bases of their own
 };
 
 // The first `size` values of each head alone, as many as there are angles for twice. Neighbours that are turned

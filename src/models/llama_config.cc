@@ -222,8 +222,8 @@ std::string no_classifier(const LlamaShape& s, bool of_tokens) {
 
 // Of which transformers' AutoModelForTokenClassification makes models.
 constexpr std::string_view kWithLabelsOfTokens[] = {
-    "apertus", "arcee", "deepseek_v3", "exaone4", "gemma", "gemma2", "glm", "glm4", "gpt_oss", "llama",
-    "ministral", "ministral3", "mistral", "mistral4", "mixtral", "nemotron", "phi", "phi3", "qwen2",
+    "apertus", "arcee", "deepseek_v3", "exaone4", "gemma", "gemma2", "glm", "glm4", "gpt_oss", "helium",
+    "llama", "ministral", "ministral3", "mistral", "mistral4", "mixtral", "nemotron", "phi", "phi3", "qwen2",
     "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next", "seed_oss", "smollm3", "stablelm", "starcoder2"};
 
 bool has_classifier(const Family& family, bool of_tokens) {

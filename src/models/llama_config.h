@@ -119,6 +119,7 @@ struct LlamaShape {
   bool tied = false, qkv_bias = false, output_bias = false, mlp_bias = false;
   QkNorm qk_norm = QkNorm::none;
   bool sinks = false;  // of each query head, in attention
+  bool sees_all = false;  // a token sees those behind it, too: texts are read, and not continued
   double clip = 0;     // queries, keys and values are cut to [-clip, clip]; 0: they are not
   // Queries are multiplied by 1 + beta log(1 + floor(position / length)), as in Llama 4; beta 0: they are not.
   struct QueryGrowth {
@@ -138,14 +139,20 @@ struct LlamaShape {
   std::int64_t sliding_window = 0;    // what config.json says of it, though no layer slides; 0: nothing
   nn::RopeConfig rope;
   std::optional<nn::RopeConfig> sliding_rope;  // of the layers that slide, where they have another
+  std::vector<double> thetas;                  // of each layer's own angles; 0: it is not rotated; empty: all alike
   std::vector<bool> unrotated;                 // per layer; empty: all are rotated
   bool rotates_neighbours = false;             // values 2i and 2i + 1 of a head, not i and i + half
   const char* last_norm = "norm";              // what the norm before the head is called
   const char *body = "model", *table = "embed_tokens";  // likewise all but the head, and the table of words
+  const char *stack = "layers", *head = "lm_head";      // likewise the blocks, and the language model's head
+  const char *token_classifier = "score", *text_classifier = "score";  // likewise heads for labels
+  bool text_classifier_bias = false;
+  std::int64_t word_size = 0;  // of the table's rows and of what heads read; 0: hidden
   HeadLabels labels;  // of a classification head, which is there instead of the language model's
   double classifier_dropout = 0.1;  // of what such a head of tokens reads, in training
 
   ops::RmsNormForm norm() const { return {eps, factor}; }
+  std::int64_t words() const { return word_size > 0 ? word_size : hidden; }
 };
 LlamaShape resolve(const LlamaConfig& config, Problems& problems);
 // The same for families with a configuration of their own, which goes on where this is true: nothing is wrong so far.

@@ -13,10 +13,9 @@
 
 #include "hone/layers.h"
 #include "models/llama_attention.h"
+#include "models/last_tokens.h"
 #include "models/llama_config.h"
-#include "tensor/device.h"
 #include "tensor/dtype.h"
-#include "tensor/host.h"
 
 namespace hone::models {
 
@@ -28,12 +27,13 @@ template <class B, class S = LlamaShape, class N = nn::RmsNorm>
 class LlamaModel : public CausalLm, public Classifier {
  public:
   explicit LlamaModel(S shape) : s(std::move(shape)), ropes_(s) {
+    if (s.labels.empty() && s.sees_all) return;
     if (s.labels.empty())
-      lm_head = &child<nn::Head>("lm_head", s.hidden, s.vocab, s.std, s.tied ? &model.embed_tokens.weight : nullptr,
+      lm_head = &child<nn::Head>(s.head, s.words(), s.vocab, s.std, s.tied ? &model.embed_tokens.weight : nullptr,
                                  s.logit_soft_cap, s.head_bias ? &head_bias() : nullptr);
     else
-      score = &child<nn::Linear>("score", s.hidden, std::ssize(s.labels.names),
-                                 nn::Linear::Options{.bias = s.labels.of_tokens, .std = s.std});
+      score = &child<nn::Linear>(classifier_name(), s.words(), std::ssize(s.labels.names),
+                                 nn::Linear::Options{.bias = of_tokens() || s.text_classifier_bias, .std = s.std});
   }
 
   std::string base_prefix() const override { return std::string(s.body) + "."; }
@@ -55,28 +55,22 @@ class LlamaModel : public CausalLm, public Classifier {
   const std::vector<std::string>& labels() const override { return s.labels.names; }
   std::optional<ProblemType> problem_type() const override { return s.labels.problem_type; }
   bool of_tokens() const override { return s.labels.of_tokens; }
-  // Of each token, or by the last one of each document, which alone has seen all of it.
+  // Of each token, or by the last one of each document.
   Tensor logits(const hone::Output& output, Pass& pass) const override {
     if (of_tokens()) return (*score)(nn::dropout(output.hidden_BTD, s.classifier_dropout, pass, "classifier"), pass);
-    HONE_ASSERT(!pass.batch.docs.empty());
-    std::vector<std::int64_t> last;
-    for (const Doc& doc : pass.batch.docs) last.push_back(doc.row * pass.batch.length() + doc.end - 1);
-    const Tensor flat_ND = output.hidden_BTD.flatten(0, 1);
-    const Tensor last_SD =
-        flat_ND.index_select(0, devices::sent(host::tensor_of(last, {std::ssize(last)}), flat_ND.device()));
-    return (*score)(last_SD, pass);
+    return (*score)(last_tokens(output.hidden_BTD, pass.batch), pass);
   }
-  std::string weights_prefix() const override { return "score."; }
+  std::string weights_prefix() const override { return std::string(classifier_name()) + "."; }
   bool may_be_fresh(const std::string& weight) const override { return weight.starts_with(weights_prefix()); }
 
   std::int64_t vocab_size() const override { return s.vocab; }
   std::int64_t max_positions() const override { return s.max_positions; }
-  bool shares_prefixes() const override { return !ropes_.depend_on_length(); }
+  bool shares_prefixes() const override { return !s.sees_all && !ropes_.depend_on_length(); }
   bool takes_context() const override { return true; }
 
   std::vector<AttentionLayer> attention() const override {
     std::vector<AttentionLayer> layers;
-    for (const std::int64_t window : s.windows) layers.push_back({s.heads, s.head_size, window});
+    for (const std::int64_t window : s.windows) layers.push_back({s.heads, s.head_size, window, !s.sees_all});
     return layers;
   }
   CacheSpec cache_spec() const override {
@@ -86,8 +80,9 @@ class LlamaModel : public CausalLm, public Classifier {
   }
 
  protected:
+  const char* classifier_name() const { return s.labels.of_tokens ? s.token_classifier : s.text_classifier; }
   Weight& head_bias() {
-    return this->parameter("lm_head.bias", {s.vocab}, {.kind = Init::Kind::zeros}, /*decays=*/false);
+    return this->parameter(std::string(s.head) + ".bias", {s.vocab}, {.kind = Init::Kind::zeros}, /*decays=*/false);
   }
   virtual double embedding_scale() const { return s.embedding_scale; }
   std::string dtype() const {  // as Hugging Face calls it; "": no weights yet
@@ -99,8 +94,8 @@ class LlamaModel : public CausalLm, public Classifier {
     Body(const S& shape, const LlamaRopes& ropes) : s(shape), ropes(ropes) {}
     const S& s;
     const LlamaRopes& ropes;
-    nn::Embedding& embed_tokens = child<nn::Embedding>(s.table, s.vocab, s.hidden, s.std, s.no_gradient_id);
-    nn::Stack<B>& layers = child<nn::Stack<B>>("layers", s.layers, s, ropes);
+    nn::Embedding& embed_tokens = child<nn::Embedding>(s.table, s.vocab, s.words(), s.std, s.no_gradient_id);
+    nn::Stack<B>& layers = child<nn::Stack<B>>(s.stack, s.layers, s, ropes);
     N& norm = child_norm();
 
    private:

@@ -51,7 +51,7 @@ class DecodingLlama : public LlamaModel<B, S>, public nn::HasDecoder {
   std::unique_ptr<nn::Decoder> make_decoder(std::int64_t rows, const Pass& pass) const override {
     const S& s = Base::s;
     const bool knows = s.attention_soft_cap == 0 && s.logit_soft_cap == 0 && s.rope.partial_rotary_factor == 1 &&
-                       !s.rotates_neighbours && s.clip == 0 && s.qk_norm != QkNorm::rotated_head;
+                       !s.rotates_neighbours && s.clip == 0 && !s.sinks && s.qk_norm != QkNorm::rotated_head;
     if (!knows) return nullptr;
     nn::PreNormStack stack{.embedding_VD = Base::model.embed_tokens.weight.use(),
                            .norm_D = Base::model.norm.weight.use(),

@@ -10,6 +10,7 @@
 #include "hone/layers.h"
 #include "hone/registry.h"
 #include "models/encoder_model.h"
+#include "models/means_of_documents.h"
 #include "models/modernbert_config.h"
 #include "nn/plan.h"
 #include "ops/gated.h"
@@ -23,8 +24,8 @@ struct Modern {
   Modern(const ModernBertConfig& config, const ModernBertShape& shape)
       : c(config),
         s(shape),
-        rope(s.rope, s.head_size, c.max_position_embeddings),
-        sliding_rope(s.sliding_rope, s.head_size, c.max_position_embeddings) {}
+        rope(s.ropes.all, s.head_size, c.max_position_embeddings),
+        sliding_rope(s.ropes.sliding, s.head_size, c.max_position_embeddings) {}
   const ModernBertConfig c;
   const ModernBertShape s;
   const nn::Rope rope, sliding_rope;
@@ -154,7 +155,7 @@ class ModernBert final : public EncoderModel {
     return all;
   }
   config::Node hf_config() const override {
-    return as_hf_config(m.c, layer_keys(m.s),
+    return as_hf_config(m.c, modern_layer_keys(m.s.slides, m.s.ropes),
                         {"global_attn_every_n_layers", "global_rope_theta", "local_rope_theta", "layer_norm_eps",
                          "position_embedding_type", "reference_compile", "repad_logits_with_grad",
                          "gradient_checkpointing"});
@@ -177,19 +178,7 @@ class ModernBert final : public EncoderModel {
   // The first token of each document, [CLS], or the mean of all.
   Tensor pooled_SD(const Output& output, Pass& pass) const {
     if (m.c.classifier_pooling == Pooling::cls) return first_SD(output, pass);
-    const Tensor flat_ND = pass.plan().to_flat(output.hidden_BTD).squeeze(0);
-    const std::vector<ops::Span>& spans = pass.plan().documents().spans();
-    std::vector<std::int64_t> lengths;  // of documents, and of what lies between them
-    std::int64_t end = 0;
-    for (const ops::Span& span : spans) {
-      lengths.push_back(span.begin - end), lengths.push_back(span.end - span.begin);
-      end = span.end;
-    }
-    lengths.push_back(flat_ND.size(0) - end);
-    const std::vector<Tensor> parts = flat_ND.split_with_sizes(lengths);  // whose gradient is one tensor
-    std::vector<Tensor> means;
-    for (std::size_t i = 1; i < parts.size(); i += 2) means.push_back(parts[i].mean(0));
-    return at::stack(means);
+    return means_of_documents(output.hidden_BTD, pass);
   }
 
   const Modern m;

@@ -19,12 +19,14 @@ class PictureModelOf : public Stack {
   const PictureInput* pictures() const final { return &input_; }
   bool takes_context() const final { return false; }  // where its tokens stand is told of whole documents
   std::string base_prefix() const final { return "model."; }
-  bool is_no_weight(const std::string& tensor) const final { return tensor.ends_with("embeddings.position_ids"); }
-  Tensor embed(const Batch& batch, Pass& pass) const final {
+  bool is_no_weight(const std::string& tensor) const final {
+    return Stack::is_no_weight(tensor) || tensor.ends_with("embeddings.position_ids");
+  }
+  Tensor embed(const Batch& batch, Pass& pass) const override {
     const Tensor x_BTD = Stack::embed(batch, pass);
     if (batch.pictures.spans.empty()) return x_BTD;
     check_pictures(batch, input_);
-    return with_pictures(x_BTD, features_MD(batch, x_BTD, pass), batch);
+    return with_pictures(x_BTD, features_MD(batch, x_BTD, pass), batch, input_);
   }
 
  protected:

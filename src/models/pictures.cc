@@ -16,8 +16,7 @@ namespace hone::models {
 namespace {
 
 std::int64_t tokens_of(const PictureSpan& span, const PictureInput& input) {
-  if (input.joined) return span.tiles.joined_tokens(span.grid);
-  return span.grid.patches() / (input.merged * input.merged) + input.more;
+  return input.joined ? span.tiles.joined_tokens(span.grid) : input.tokens_of(span.grid);
 }
 
 using Positions = std::array<std::vector<std::int64_t>, 3>;  // in time, height and width
@@ -88,13 +87,42 @@ void check_pictures(const Batch& batch, const PictureInput& input) {
         .hint("preprocessor_config.json and config.json must be of one model");
 }
 
-Tensor with_pictures(const Tensor& x_BTD, const Tensor& features_MD, const Batch& batch) {
+Tensor with_pictures(const Tensor& x_BTD, const Tensor& features_MD, const Batch& batch, const PictureInput& input) {
   std::vector<std::int64_t> places;
-  for (const PictureSpan& span : batch.pictures.spans)
-    for (std::int64_t t = span.begin; t < span.end; ++t) places.push_back(span.row * batch.length() + t);
+  for (const PictureSpan& span : batch.pictures.spans) {
+    // Where rows have a token of their own behind them, that is a word.
+    const std::int64_t row = input.words == PictureWords::rows ? span.grid.columns / input.merged : 0;
+    for (std::int64_t t = span.begin; t < span.end; ++t)
+      if (row == 0 || (t - span.begin) % (row + 1) != row) places.push_back(span.row * batch.length() + t);
+  }
   HONE_ASSERT(std::ssize(places) == features_MD.size(0));
   const Tensor index = devices::sent(host::tensor_of(places, {std::ssize(places)}), x_BTD.device());
   return x_BTD.flatten(0, 1).index_copy(0, index, features_MD.to(x_BTD.scalar_type())).view(x_BTD.sizes());
+}
+
+Tensor in_squares(const Tensor& patches_PD, const Pictures& pictures, std::int64_t side) {
+  std::vector<std::int64_t> order;
+  std::int64_t begin = 0;
+  for (const PictureSpan& picture : pictures.spans) {
+    const PatchGrid& grid = picture.grid;
+    for (std::int64_t top = 0; top < grid.rows; top += side)
+      for (std::int64_t left = 0; left < grid.columns; left += side)
+        for (std::int64_t i = 0; i < side * side; ++i)
+          order.push_back(begin + (top + i / side) * grid.columns + left + i % side);
+    begin += picture.patches();
+  }
+  const Tensor index = devices::sent(host::tensor_of(order, {std::ssize(order)}), patches_PD.device());
+  return patches_PD.index_select(0, index).view({-1, side * side, patches_PD.size(1)});
+}
+
+ops::Documents by_pictures(const Pictures& pictures) {
+  std::vector<ops::Span> spans;
+  std::int64_t begin = 0;
+  for (const PictureSpan& picture : pictures.spans) {
+    spans.push_back({begin, begin + picture.patches()});
+    begin = spans.back().end;
+  }
+  return spans;
 }
 
 void rotate_in_three(const Batch& batch, const PictureInput& input, const nn::Rope& rope,
@@ -115,7 +143,7 @@ void rotate_in_three(const Batch& batch, const PictureInput& input, const nn::Ro
   plan.set_rope(rope, std::move(table));
 }
 
-void see_within_pictures(const Batch& batch, Pass& pass) {
+void see_within_pictures(const Batch& batch, Pass& pass, bool near_only) {
   nn::Plan& plan = pass.plan();
   std::vector<ops::Span> mutual;
   std::size_t doc = 0;
@@ -126,7 +154,7 @@ void see_within_pictures(const Batch& batch, Pass& pass) {
     if (!mutual.empty() && mutual.back().end == begin && begin > whole.begin) mutual.back().end = end;
     else mutual.push_back({begin, end});
   }
-  plan.see_each_other(std::move(mutual));
+  plan.see_each_other(std::move(mutual), near_only);
 }
 
 Tensor at_pictures(const Tensor& features_MD, Pass& pass) {

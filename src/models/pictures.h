@@ -1,6 +1,6 @@
 // Pictures in a model of texts: what a tower makes of them takes the place of their tokens.
 //
-// Letters in tensor names: B batch, T time, D hidden, M tokens of pictures, N tokens of the pass.
+// Letters in tensor names: B batch, T time, D hidden, M tokens of pictures, N tokens of the pass, P patches.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +10,7 @@
 
 #include "hone/model.h"
 #include "nn/rope.h"
+#include "ops/attention.h"
 
 namespace hone::models {
 
@@ -17,7 +18,14 @@ namespace hone::models {
 void check_pictures(const Batch& batch, const PictureInput& input);
 
 // x with these vectors at the tokens of the batch's pictures, one after another.
-Tensor with_pictures(const Tensor& x_BTD, const Tensor& features_MD, const Batch& batch);
+Tensor with_pictures(const Tensor& x_BTD, const Tensor& features_MD, const Batch& batch, const PictureInput& input);
+
+// The patches of each square of so many on a side, one square after another, row by row of each picture:
+// [M, side * side, D] of [P, D].
+Tensor in_squares(const Tensor& patches_PD, const Pictures& pictures, std::int64_t side);
+
+// What sees each other of a batch's patches: those of a picture.
+ops::Documents by_pictures(const Pictures& pictures);
 
 // Of batches with pictures the pass's tokens stand in three dimensions: words go on in all of them, behind a picture as
 // far as it is high or wide; a picture's tokens stand in its time, height and width (Qwen2-VL's M-RoPE). axes: by which
@@ -28,7 +36,8 @@ void rotate_in_three(const Batch& batch, const PictureInput& input, const nn::Ro
                      const std::vector<std::int64_t>& axes, const Tensor& like, Pass& pass);
 
 // From here on a picture's tokens see each other, as Gemma 3's do; pictures with no token between them are one.
-void see_within_pictures(const Batch& batch, Pass& pass);
+// near_only: in layers alone that have a window, as Gemma 4's do.
+void see_within_pictures(const Batch& batch, Pass& pass, bool near_only = false);
 
 // Sums onto the pass's flat axis, [1, N, D]: these vectors at the tokens of pictures, 0 at all others.
 Tensor at_pictures(const Tensor& features_MD, Pass& pass);

@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "hone/layers.h"
 #include "models/llama_config.h"
 
@@ -19,6 +21,8 @@ class PlainMlp final : public Module {
     bool bias = false;
     double std = 0.02;
     const char *up = "up_proj", *down = "down_proj";  // the children's names
+    std::optional<double> down_std = {};              // where it is not std
+    double dropout = 0;                               // of what the activation gives, in training
   };
   static Options options_of(const LlamaShape& s, const char* up, const char* down) {
     return {.hidden = s.hidden,
@@ -33,13 +37,14 @@ class PlainMlp final : public Module {
 
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
     const Tensor made = nn::activate(nn::linears(x_1ND, {&up}, pass)[0], o.activation);
-    return down(o.squares ? made.square() : made, pass);
+    return down(nn::dropout(o.squares ? made.square() : made, o.dropout, pass, "inner"), pass);
   }
 
  private:
   const Options o;
   nn::Linear& up = child<nn::Linear>(o.up, o.hidden, o.inner, nn::Linear::Options{.bias = o.bias, .std = o.std});
-  nn::Linear& down = child<nn::Linear>(o.down, o.inner, o.hidden, nn::Linear::Options{.bias = o.bias, .std = o.std});
+  nn::Linear& down = child<nn::Linear>(
+      o.down, o.inner, o.hidden, nn::Linear::Options{.bias = o.bias, .std = o.down_std.value_or(o.std)});
 };
 
 // Of models whose activation may be the square of relu, which config.json calls relu2.

@@ -3,11 +3,6 @@
 //
 // Letters in tensor names: M tokens of pictures, D hidden.
 // Children carry Hugging Face's names.
-#include <fmt/format.h>
-
-#include "base/log.h"
-#include "base/strings.h"
-#include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/picture_model.h"
 #include "models/qwen_tower.h"
@@ -15,23 +10,12 @@
 
 namespace hone::models {
 
-QwenVlShape qwen_vl_shape(const QwenVlConfig& config, const HeadRequest& head) {
-  Problems problems;
-  QwenVlShape shape = resolve(config, problems);
-  problems.raise("the model's configuration");
-  refuse_labels(head, config.model_type);
-  warn_ignored(shape.text_config);
-  if (!shape.left_out.empty())
-    log::warning("config.json: no tokens of the model, and left out: {}; it has {}", join(shape.left_out, ", "),
-                 shape.texts.vocab);
-  return shape;
-}
-
 namespace {
 
 class QwenVl final : public PictureModel {
  public:
-  QwenVl(const QwenVlConfig& config, const HeadRequest& head) : QwenVl(config, qwen_vl_shape(config, head)) {}
+  QwenVl(const QwenVlConfig& config, const HeadRequest& head)
+      : QwenVl(config, qwen_vl_shape<QwenVlShape>(config, head)) {}
   config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
 
  private:

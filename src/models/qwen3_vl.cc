@@ -3,19 +3,14 @@
 //
 // Letters in tensor names: M tokens of pictures, N tokens, D hidden.
 // Children carry Hugging Face's names.
-#include <fmt/format.h>
-
-#include "hone/config_read.h"
 #include "hone/registry.h"
+#include "models/deep_stack.h"
 #include "models/picture_model.h"
 #include "models/qwen_tower.h"
 #include "models/qwen_vl_config.h"
-#include "nn/plan.h"
 
 namespace hone::models {
 namespace {
-
-std::string left_for(std::int64_t layer) { return fmt::format("pictures.{}", layer); }
 
 // Qwen3's, and behind it what the tower has left for it.
 class DeepBlock final : public nn::ResidualBlock {
@@ -26,8 +21,7 @@ class DeepBlock final : public nn::ResidualBlock {
   void add_to(nn::Residual& x, Pass& pass) const override {
     x += self_attn(input_layernorm(x), pass);
     x += mlp(post_attention_layernorm(x), pass);
-    const auto& left = pass.plan().left();
-    if (const auto found = left.find(left_for(layer_)); found != left.end()) x += at_pictures(found->second, pass);
+    add_left(x, layer_, pass);
   }
   nn::PreNormLayer describe(const Pass& pass) const {
     nn::PreNormLayer layer;
@@ -49,7 +43,8 @@ class DeepBlock final : public nn::ResidualBlock {
 
 class Qwen3Vl final : public PictureModelOf<DecodingLlama<DeepBlock>> {
  public:
-  Qwen3Vl(const QwenVlConfig& config, const HeadRequest& head) : Qwen3Vl(config, qwen_vl_shape(config, head)) {}
+  Qwen3Vl(const QwenVlConfig& config, const HeadRequest& head)
+      : Qwen3Vl(config, qwen_vl_shape<QwenVlShape>(config, head)) {}
   config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
 
  private:
@@ -58,10 +53,7 @@ class Qwen3Vl final : public PictureModelOf<DecodingLlama<DeepBlock>> {
 
   Tensor features_MD(const Batch& batch, const Tensor& like, Pass& pass) const override {
     rotate_in_three(batch, input_, *ropes_.of(0), shape_.axes(), like, pass);
-    const std::vector<Tensor> made = visual(batch.pictures, pass);
-    for (std::size_t i = 1; i < made.size(); ++i)
-      pass.plan().left()[left_for(static_cast<std::int64_t>(i) - 1)] = made[i].to(like.scalar_type());
-    return made[0];
+    return leave_for_layers(visual(batch.pictures, pass), like, pass);
   }
 
   const QwenVlConfig config_;

@@ -1,14 +1,14 @@
-// The vision towers of Qwen2-VL, Qwen2.5-VL and Qwen3-VL.
+// The vision towers of Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5.
 #include "models/qwen_tower.h"
 
 #include <ATen/ATen.h>
-#include <ATen/OpMathType.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "models/patch_places.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
 
@@ -20,22 +20,10 @@ constexpr double kEps = 1e-6;
 nn::Linear::Options biased(double std) { return {.bias = true, .std = std}; }
 
 // Where a batch's patches stand, and in which order blocks see them.
-struct Places {
-  std::vector<std::int64_t> rows, columns;          // of each patch, as the processor gives them
-  std::vector<std::int64_t> all_rows, all_columns;  // that its picture has
-  std::vector<std::int64_t> tokens;                 // in the order of windows; empty: as they come
-  std::vector<ops::Span> pictures, windows;
+struct Places : PatchPlaces {
+  std::vector<std::int64_t> tokens;  // in the order of windows; empty: as they come
+  std::vector<ops::Span> windows;
 };
-
-void add_places(const PatchGrid& grid, std::int64_t merge, Places& places) {
-  for (std::int64_t frame = 0; frame < grid.frames; ++frame)
-    for (std::int64_t row = 0; row < grid.rows; row += merge)
-      for (std::int64_t column = 0; column < grid.columns; column += merge)
-        for (std::int64_t i = 0; i < merge * merge; ++i) {
-          places.rows.push_back(row + i / merge), places.columns.push_back(column + i % merge);
-          places.all_rows.push_back(grid.rows), places.all_columns.push_back(grid.columns);
-        }
-}
 
 // Windows of a picture's tokens, from its corner on; those at its other sides may be smaller.
 void add_windows(const PatchGrid& grid, const QwenVisionShape& s, std::int64_t first, Places& places) {
@@ -52,26 +40,16 @@ void add_windows(const PatchGrid& grid, const QwenVisionShape& s, std::int64_t f
 }
 
 Places places_of(const Pictures& pictures, const QwenVisionShape& s) {
-  Places places;
+  Places places{patch_places(pictures, s.merge), {}, {}};
+  std::int64_t token = 0;
   for (const PictureSpan& picture : pictures.spans) {
-    const std::int64_t begin = std::ssize(places.rows), frame = picture.grid.rows * picture.grid.columns;
-    add_places(picture.grid, s.merge, places);
-    for (std::int64_t i = 0; i < picture.grid.frames; ++i)
-      places.pictures.push_back({begin + i * frame, begin + (i + 1) * frame});
-    if (s.windows) add_windows(picture.grid, s, begin / (s.merge * s.merge), places);
+    if (s.windows) add_windows(picture.grid, s, token, places);
+    token += picture.grid.patches() / (s.merge * s.merge);
   }
   return places;
 }
 
 Tensor numbers(const std::vector<std::int64_t>& values) { return host::tensor_of(values, {std::ssize(values)}); }
-
-// Of each patch: half of the pairs turn by its row, half by its column.
-Tensor angles(const Places& places, const QwenVisionShape& s) {
-  const std::int64_t half = s.head_size() / 2;
-  const Tensor inverse = at::pow(s.theta, at::arange(0, half, 2, at::kFloat) / half).reciprocal();
-  const Tensor rows = at::outer(numbers(places.rows).to(at::kFloat), inverse);
-  return at::cat({rows, at::outer(numbers(places.columns).to(at::kFloat), inverse)}, 1);
-}
 
 // Where places of a picture lie on a side of learned positions: the one before, and how far behind it.
 std::pair<Tensor, Tensor> on_side(const std::vector<std::int64_t>& at, const std::vector<std::int64_t>& all,
@@ -109,13 +87,6 @@ std::vector<std::int64_t> inverse_of(const std::vector<std::int64_t>& order) {
   return back;
 }
 
-ops::RopeTable rope_of(const Tensor& angles, const Tensor& like) {
-  const auto made = [&](const Tensor& x) {
-    return devices::sent(x.to(at::toOpMathType(like.scalar_type())).contiguous(), like.device());
-  };
-  return {made(angles.cos()), made(angles.sin()), devices::sent(at::arange(angles.size(0), at::kLong), like.device())};
-}
-
 }  // namespace
 
 QwenBlock::Attention::Attention(const QwenVisionShape& shape)
@@ -144,8 +115,7 @@ QwenBlock::QwenBlock(const QwenVisionShape& s, std::int64_t)
                                                                .bias = true,
                                                                .std = s.std});
   else
-    plain_ = &child<TowerMlp>("mlp", TowerMlp::Options{s.hidden, s.inner, s.activation, s.std, s.std,
-                                                       s.deep ? "linear_fc1" : "fc1", s.deep ? "linear_fc2" : "fc2"});
+    plain_ = &child<TowerMlp>("mlp", TowerMlp::Options{s.hidden, s.inner, s.activation, s.std, s.std, s.fc1, s.fc2});
 }
 
 void QwenBlock::add_to(nn::Residual& x, const TowerView& view, const Pass& pass) const {
@@ -161,10 +131,10 @@ const nn::Norm& QwenMerger::norm(const char* name, std::int64_t width) {
 QwenMerger::QwenMerger(const QwenVisionShape& shape, bool joined)
     : s(shape),
       joined_(joined),
-      norm_(norm(s.deep ? "norm" : "ln_q", joined ? s.hidden * s.merge * s.merge : s.hidden)),
-      first(child<nn::Linear>(s.deep ? "linear_fc1" : "mlp.0", s.hidden * s.merge * s.merge,
+      norm_(norm(s.learned ? "norm" : "ln_q", joined ? s.hidden * s.merge * s.merge : s.hidden)),
+      first(child<nn::Linear>(s.learned ? s.fc1 : "mlp.0", s.hidden * s.merge * s.merge,
                               s.hidden * s.merge * s.merge, biased(s.std))),
-      second(child<nn::Linear>(s.deep ? "linear_fc2" : "mlp.2", s.hidden * s.merge * s.merge, s.out, biased(s.std))) {}
+      second(child<nn::Linear>(s.learned ? s.fc2 : "mlp.2", s.hidden * s.merge * s.merge, s.out, biased(s.std))) {}
 
 Tensor QwenMerger::operator()(const Tensor& x_1PD, const Pass& pass) const {
   const std::vector<std::int64_t> together{1, -1, s.hidden * s.merge * s.merge};
@@ -176,8 +146,8 @@ QwenTower::QwenTower(const QwenVisionShape& shape)
     : s(shape),
       patch_embed(child<PatchProduct>("patch_embed.proj",
                                       std::vector<std::int64_t>{s.hidden, 3, s.frames, s.patch, s.patch},
-                                      /*with_bias=*/s.deep, s.std)),
-      pos_embed(s.deep ? &child<PositionTable>("pos_embed", s.side * s.side, s.hidden, s.std) : nullptr),
+                                      /*with_bias=*/s.learned, s.std)),
+      pos_embed(s.learned ? &child<PositionTable>("pos_embed", s.side * s.side, s.hidden, s.std) : nullptr),
       blocks(child<nn::Stack<QwenBlock>>("blocks", s.depth, s)),
       merger(child<QwenMerger>("merger", s, /*joined=*/false)) {
   for (std::size_t i = 0; i < s.deep_blocks.size(); ++i)
@@ -187,7 +157,7 @@ QwenTower::QwenTower(const QwenVisionShape& shape)
 std::vector<Tensor> QwenTower::operator()(const Pictures& pictures, const Pass& pass) const {
   const Places places = places_of(pictures, s);
   const std::int64_t unit = s.merge * s.merge;
-  Tensor patches_PV = pictures.patches_PV, turns = angles(places, s);
+  Tensor patches_PV = pictures.patches_PV, turns = axial_angles(places, s.head_size(), s.theta);
   if (s.windows) {
     const Tensor order = patches_of(places.tokens, unit);
     turns = turns.index_select(0, order);
@@ -195,7 +165,7 @@ std::vector<Tensor> QwenTower::operator()(const Pictures& pictures, const Pass& 
   }
   Tensor x_1PD = patch_embed(patches_PV).unsqueeze(0);
   if (pos_embed) x_1PD = x_1PD + learned_positions(pos_embed->weight.use(), places, s.side).to(x_1PD.scalar_type());
-  const TowerView whole{.documents = places.pictures, .rope = rope_of(turns, x_1PD)},
+  const TowerView whole{.documents = places.pictures, .rope = rope_in_tower(turns, x_1PD)},
       parts{.documents = places.windows, .rope = whole.rope};
   std::vector<Tensor> made(1 + deep_mergers_.size());
   for (std::size_t i = 0; i < blocks.blocks().size(); ++i) {

@@ -1,7 +1,7 @@
 // The vision towers of Qwen2-VL (Wang et al., 2024, arXiv:2409.12191) and Qwen2.5-VL (Bai et al., 2025,
 // arXiv:2502.13923): pictures of any size, rows and columns in rotations; in the latter most blocks see windows. And
 // that of Qwen3-VL (Bai et al., 2025, arXiv:2511.21631), with learned positions, of which the text model reads the
-// output of several blocks.
+// output of several blocks, and that of Qwen3.5 (2026), of which it reads the last one's.
 //
 // Letters in tensor names: as in tower.h; M tokens.
 #pragma once
@@ -56,7 +56,7 @@ class QwenTower final : public Module {
  private:
   const QwenVisionShape s;
   PatchProduct& patch_embed;
-  PositionTable* pos_embed = nullptr;  // Qwen3-VL's
+  PositionTable* pos_embed = nullptr;  // of learned positions
   nn::Stack<QwenBlock>& blocks;
   QwenMerger& merger;
   std::vector<const QwenMerger*> deep_mergers_;

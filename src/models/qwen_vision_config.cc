@@ -1,8 +1,10 @@
-// What config.json says of the vision towers of Qwen2-VL, Qwen2.5-VL and Qwen3-VL.
+// What config.json says of the vision towers of Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5.
 #include "models/qwen_vision_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -17,10 +19,52 @@ namespace {
 
 using config::Node;
 
-constexpr const char *kPlain = "qwen2_vl_vision", *kWindowed = "qwen2_5_vl_vision", *kDeep = "qwen3_vl_vision";
+constexpr const char *kPlainTower = "qwen2_vl_vision", *kWindowedTower = "qwen2_5_vl_vision";
+constexpr std::array kDeepTowers{"qwen3_vl_vision", "qwen3_vl_moe_vision"};
+constexpr std::array kShallowTowers{"qwen3_5_vision", "qwen3_5_moe_vision"};
 
-// rope_parameters: of type axial, the only one there is, and its base.
-double theta_of(const config::Open& rope, Problems& problems) {
+// Older files name the whole.
+std::string tower_type_of(const QwenVisionConfig& c) {
+  return c.model_type.ends_with("_vision") ? c.model_type : c.model_type + "_vision";
+}
+
+bool is_tower_of(const std::string& type, const std::array<const char*, 2>& types) {
+  return type == types[0] || type == types[1];
+}
+
+// Keys of the others.
+void refuse_others(const QwenVisionConfig& c, const QwenVisionShape& s, Problems& problems) {
+  const auto refuse = [&](bool given, const char* key) {
+    problems.require(!given, key, fmt::format("{} has no such key", s.type));
+  };
+  const bool plain = !s.windows && !s.learned;
+  refuse(c.embed_dim && !plain, "embed_dim");
+  refuse(c.mlp_ratio && !plain, "mlp_ratio");
+  refuse(c.out_hidden_size && plain, "out_hidden_size");
+  refuse(c.intermediate_size && plain, "intermediate_size");
+  refuse(c.window_size && !s.windows, "window_size");
+  refuse(c.fullatt_block_indexes && !s.windows, "fullatt_block_indexes");
+  refuse(c.num_position_embeddings && !s.learned, "num_position_embeddings");
+  const bool is_empty = s.learned && c.deepstack_visual_indexes && c.deepstack_visual_indexes->empty();
+  refuse(c.deepstack_visual_indexes && !s.deep && !is_empty, "deepstack_visual_indexes");
+}
+
+void read_learned_positions(const QwenVisionConfig& c, QwenVisionShape& s, Problems& problems) {
+  const std::int64_t positions = c.num_position_embeddings.value_or(2304);
+  s.side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(positions)));
+  problems.require(s.side * s.side == positions, "num_position_embeddings",
+                   fmt::format("got {}, expected a square number", positions));
+  s.fc1 = "linear_fc1", s.fc2 = "linear_fc2";
+  if (!s.deep) return;
+  s.deep_blocks = c.deepstack_visual_indexes.value_or(std::vector<std::int64_t>{8, 16, 24});
+  for (const std::int64_t block : s.deep_blocks)
+    problems.require(block < s.depth, "deepstack_visual_indexes",
+                     fmt::format("got {}, expected less than depth ({})", block, s.depth));
+}
+
+}  // namespace
+
+double axial_theta(const config::Open& rope, Problems& problems) {
   double theta = 10000;
   if (rope.node.is_null()) return theta;
   if (!rope.node.is_map()) {
@@ -37,38 +81,12 @@ double theta_of(const config::Open& rope, Problems& problems) {
   return theta;
 }
 
-bool is(const QwenVisionConfig& c, const std::string& type) {
-  return c.model_type == type || c.model_type + "_vision" == type;  // older files name the whole
+Node write_axial(double theta) {
+  Node rope = Node::map();
+  rope.at_or_add("rope_theta") = nn::hf_float(theta);
+  rope.at_or_add("rope_type") = Node::scalar("axial", /*quoted=*/true);
+  return rope;
 }
-
-// Keys of the others.
-void refuse_others(const QwenVisionConfig& c, const QwenVisionShape& s, Problems& problems) {
-  const auto refuse = [&](bool given, const char* key) {
-    problems.require(!given, key, fmt::format("{} has no such key", s.windows ? kWindowed : s.deep ? kDeep : kPlain));
-  };
-  const bool plain = !s.windows && !s.deep;
-  refuse(c.embed_dim && !plain, "embed_dim");
-  refuse(c.mlp_ratio && !plain, "mlp_ratio");
-  refuse(c.out_hidden_size && plain, "out_hidden_size");
-  refuse(c.intermediate_size && plain, "intermediate_size");
-  refuse(c.window_size && !s.windows, "window_size");
-  refuse(c.fullatt_block_indexes && !s.windows, "fullatt_block_indexes");
-  refuse(c.num_position_embeddings && !s.deep, "num_position_embeddings");
-  refuse(c.deepstack_visual_indexes && !s.deep, "deepstack_visual_indexes");
-}
-
-void read_deep(const QwenVisionConfig& c, QwenVisionShape& s, Problems& problems) {
-  const std::int64_t positions = c.num_position_embeddings.value_or(2304);
-  s.side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(positions)));
-  problems.require(s.side * s.side == positions, "num_position_embeddings",
-                   fmt::format("got {}, expected a square number", positions));
-  s.deep_blocks = c.deepstack_visual_indexes.value_or(std::vector<std::int64_t>{8, 16, 24});
-  for (const std::int64_t block : s.deep_blocks)
-    problems.require(block < s.depth, "deepstack_visual_indexes",
-                     fmt::format("got {}, expected less than depth ({})", block, s.depth));
-}
-
-}  // namespace
 
 std::vector<std::int64_t> full_blocks(const QwenVisionConfig& c) {
   return c.fullatt_block_indexes.value_or(std::vector<std::int64_t>{7, 15, 23, 31});
@@ -76,24 +94,27 @@ std::vector<std::int64_t> full_blocks(const QwenVisionConfig& c) {
 
 QwenVisionShape resolve(const QwenVisionConfig& c, Problems& problems) {
   QwenVisionShape s;
-  s.windows = is(c, kWindowed), s.deep = is(c, kDeep);
-  problems.require(s.windows || s.deep || is(c, kPlain), "model_type",
-                   fmt::format("got \"{}\", expected {}, {} or {}", c.model_type, kPlain, kWindowed, kDeep));
-  const bool plain = !s.windows && !s.deep;
-  s.hidden = plain ? c.embed_dim.value_or(1280) : c.hidden_size.value_or(s.deep ? 1152 : 3584);
+  s.type = tower_type_of(c);
+  s.windows = s.type == kWindowedTower, s.deep = is_tower_of(s.type, kDeepTowers);
+  s.learned = s.deep || is_tower_of(s.type, kShallowTowers);
+  problems.require(s.windows || s.learned || s.type == kPlainTower, "model_type",
+                   fmt::format("got \"{}\", expected {}, {}, {} or {}", c.model_type, kPlainTower, kWindowedTower,
+                               fmt::join(kDeepTowers, ", "), fmt::join(kShallowTowers, ", ")));
+  const bool plain = !s.windows && !s.learned;
+  s.hidden = plain ? c.embed_dim.value_or(1280) : c.hidden_size.value_or(s.learned ? 1152 : 3584);
   s.out = plain ? c.hidden_size.value_or(3584) : c.out_hidden_size.value_or(3584);
-  s.inner = plain ? c.mlp_ratio.value_or(4) * s.hidden : c.intermediate_size.value_or(s.deep ? 4304 : 3420);
+  s.inner = plain ? c.mlp_ratio.value_or(4) * s.hidden : c.intermediate_size.value_or(s.learned ? 4304 : 3420);
   refuse_others(c, s, problems);
-  s.heads = c.num_heads, s.depth = c.depth.value_or(s.deep ? 27 : 32),
-  s.patch = c.patch_size.value_or(s.deep ? 16 : 14);
+  s.heads = c.num_heads, s.depth = c.depth.value_or(s.learned ? 27 : 32),
+  s.patch = c.patch_size.value_or(s.learned ? 16 : 14);
   s.merge = c.spatial_merge_size, s.frames = c.temporal_patch_size;
   s.std = c.initializer_range;
-  s.activation = c.hidden_act.value_or(s.windows ? "silu" : s.deep ? "gelu_pytorch_tanh" : "quick_gelu");
+  s.activation = c.hidden_act.value_or(s.windows ? "silu" : s.learned ? "gelu_pytorch_tanh" : "quick_gelu");
   if (s.windows)
     nn::read_activation(s.activation, "hidden_act", problems);
   else
     Activated(s.activation, "hidden_act", problems);
-  s.theta = theta_of(c.rope_parameters, problems);
+  s.theta = axial_theta(c.rope_parameters, problems);
   for (const auto& [key, channels] : {std::pair{"in_channels", c.in_channels}, {"in_chans", c.in_chans}})
     problems.require(channels.value_or(3) == 3, key, fmt::format("got {}, expected 3", channels.value_or(3)));
   problems.require(s.hidden % s.heads == 0 && (s.hidden / s.heads) % 4 == 0, plain ? "embed_dim" : "hidden_size",
@@ -105,7 +126,7 @@ QwenVisionShape resolve(const QwenVisionConfig& c, Problems& problems) {
   s.sees_all.assign(static_cast<std::size_t>(s.depth), !s.windows);
   for (const std::int64_t block : full_blocks(c))
     if (s.windows && block < s.depth) s.sees_all[static_cast<std::size_t>(block)] = true;
-  if (s.deep) read_deep(c, s, problems);
+  if (s.learned) read_learned_positions(c, s, problems);
   const double wide = static_cast<double>(s.hidden), inner = static_cast<double>(s.inner);
   check_parameters(static_cast<double>(s.depth) * wide * (4 * wide + 3 * inner), "hidden_size", problems);
   return s;
@@ -120,7 +141,7 @@ Node to_hf_config(const QwenVisionConfig& c, const QwenVisionShape& s, const std
   const auto list = [](const std::vector<std::int64_t>& values) {
     return config::Values<std::vector<std::int64_t>>::write(values);
   };
-  const bool plain = !s.windows && !s.deep;
+  const bool plain = !s.windows && !s.learned;
   if (s.deep) node.at_or_add("deepstack_visual_indexes") = list(s.deep_blocks);
   node.at_or_add("depth") = number(s.depth);
   if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
@@ -132,15 +153,12 @@ Node to_hf_config(const QwenVisionConfig& c, const QwenVisionShape& s, const std
   node.at_or_add("initializer_range") = nn::hf_float(s.std);
   if (!plain) node.at_or_add("intermediate_size") = number(s.inner);
   if (plain) node.at_or_add("mlp_ratio") = number(c.mlp_ratio.value_or(4));
-  node.at_or_add("model_type") = text(s.windows ? kWindowed : s.deep ? kDeep : kPlain);
+  node.at_or_add("model_type") = text(s.type);
   node.at_or_add("num_heads") = number(s.heads);
-  if (s.deep) node.at_or_add("num_position_embeddings") = number(s.side * s.side);
+  if (s.learned) node.at_or_add("num_position_embeddings") = number(s.side * s.side);
   if (!plain) node.at_or_add("out_hidden_size") = number(s.out);
   node.at_or_add("patch_size") = number(s.patch);
-  Node rope = Node::map();
-  rope.at_or_add("rope_theta") = nn::hf_float(s.theta);
-  rope.at_or_add("rope_type") = text("axial");
-  node.at_or_add("rope_parameters") = std::move(rope);
+  node.at_or_add("rope_parameters") = write_axial(s.theta);
   node.at_or_add("spatial_merge_size") = number(s.merge);
   node.at_or_add("temporal_patch_size") = number(s.frames);
   if (s.windows) node.at_or_add("tokens_per_second") = number(c.tokens_per_second.value_or(4));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <string_view>
 
 #include "hone/config_read.h"
 #include "models/check_parameters.h"
@@ -14,14 +15,30 @@ namespace hone::models {
 
 using config::Node;
 
+namespace {
+
+constexpr std::string_view kSiglip = "siglip_vision_model", kSiglip2 = "siglip2_vision_model";
+
+// Of the square of positions that lies over every picture.
+std::int64_t side_of_positions(const SiglipConfig& c, Problems& problems) {
+  const std::int64_t all = c.num_patches.value_or(256);
+  const auto side = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(all))));
+  problems.require(side * side == all, "num_patches", fmt::format("got {}, expected the square of a number", all));
+  return side;
+}
+
+}  // namespace
+
 SiglipShape resolve(const SiglipConfig& c, const std::string& type, Problems& problems) {
-  const bool plain = type == "siglip_vision_model";
+  const bool second = type == kSiglip2, plain = second || type == kSiglip;
   const std::string older = plain ? type : type.substr(0, type.find('_'));
   problems.require(c.model_type == type || c.model_type == older, "model_type",
                    fmt::format("got \"{}\", expected {}", c.model_type, type));
   SiglipShape s;
   s.model_type = type;
   s.layers = c.num_hidden_layers, s.image = c.image_size, s.patch = c.patch_size.value_or(plain ? 16 : 32);
+  problems.require(second || !c.num_patches, "num_patches", fmt::format("{} has no such key", type));
+  if (second) s.image = side_of_positions(c, problems) * s.patch, s.any_size = true;
   TowerBlockShape& b = s.block;
   b.hidden = c.hidden_size.value_or(plain ? 768 : 1152), b.heads = c.num_attention_heads.value_or(plain ? 12 : 16);
   b.inner = c.intermediate_size, b.eps = c.layer_norm_eps, b.dropout = c.attention_dropout;
@@ -49,12 +66,12 @@ SiglipShape resolve(const SiglipConfig& c, const std::string& type, Problems& pr
 Node to_hf_config(const SiglipConfig& c, const SiglipShape& s, const std::string& dtype) {
   Node node = Node::map();
   const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const bool plain = s.model_type == "siglip_vision_model";
+  const bool plain = s.model_type == kSiglip || s.any_size;
   node.at_or_add("attention_dropout") = nn::hf_float(c.attention_dropout);
   if (!dtype.empty()) node.at_or_add("dtype") = Node::scalar(dtype, /*quoted=*/true);
   node.at_or_add("hidden_act") = Node::scalar(c.hidden_act, /*quoted=*/true);
   node.at_or_add("hidden_size") = number(s.block.hidden);
-  node.at_or_add("image_size") = number(s.image);
+  if (!s.any_size) node.at_or_add("image_size") = number(s.image);
   if (!plain) node.at_or_add("initializer_range") = nn::hf_float(c.initializer_range);
   node.at_or_add("intermediate_size") = number(s.block.inner);
   node.at_or_add("layer_norm_eps") = nn::hf_float(c.layer_norm_eps);
@@ -62,6 +79,7 @@ Node to_hf_config(const SiglipConfig& c, const SiglipShape& s, const std::string
   node.at_or_add("num_attention_heads") = number(s.block.heads);
   node.at_or_add("num_channels") = number(c.num_channels);
   node.at_or_add("num_hidden_layers") = number(s.layers);
+  if (s.any_size) node.at_or_add("num_patches") = number(s.positions());
   node.at_or_add("patch_size") = number(s.patch);
   if (plain) node.at_or_add("vision_use_head") = config::Values<bool>::write(s.has_head);
   return node;

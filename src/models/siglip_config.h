@@ -1,4 +1,5 @@
-// What config.json says of a SigLIP vision tower, as Gemma 3 has it, and of what Idefics 3 and SmolVLM made of it.
+// What config.json says of a SigLIP vision tower, as Gemma 3 has it, of a SigLIP 2's, and of what Idefics 3 and SmolVLM
+// made of it.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,14 @@ struct SiglipConfig {
   double layer_norm_eps = 1e-6, attention_dropout = 0, initializer_range = 0.02;
   std::optional<bool> vision_use_head, use_base_siglip, tie_word_embeddings;
   config::Open max_image_size, size;
+  std::optional<std::int64_t> num_patches;
 
   static constexpr auto fields() {
     using C = SiglipConfig;
     constexpr config::Range size{.low = 1, .high = 2147483647};
     return std::tuple{
-        field("model_type", &C::model_type, "siglip_vision_model, idefics3_vision or smolvlm_vision."),
+        field("model_type", &C::model_type,
+              "siglip_vision_model, siglip2_vision_model, idefics3_vision or smolvlm_vision."),
         field("hidden_size", &C::hidden_size, "Width of the residual stream; default 768, of others than SigLIP 1152.",
               size),
         field("intermediate_size", &C::intermediate_size, "Width inside the MLP.", size),
@@ -45,7 +48,10 @@ struct SiglipConfig {
         field("use_base_siglip", &C::use_base_siglip, "No effect: what a published tower was begun with."),
         field("tie_word_embeddings", &C::tie_word_embeddings, "No effect: a tower of pictures reads no words."),
         field("max_image_size", &C::max_image_size, "No effect: preprocessor_config.json says it."),
-        field("size", &C::size, "No effect: preprocessor_config.json says it.")};
+        field("size", &C::size, "No effect: preprocessor_config.json says it."),
+        field("num_patches", &C::num_patches,
+              "SigLIP 2: learned positions, the square of a number, that lie over any picture; default 256.",
+              {.low = 1, .high = 16777216})};
   }
 };
 
@@ -57,6 +63,7 @@ struct SiglipShape {
   bool has_head = false;
   double patch_std = 0.02, position_std = 0.02;
   bool by_buckets = false;  // where a patch stands is found as Idefics 3 finds it
+  bool any_size = false;    // SigLIP 2: positions lie over pictures of any size
   std::int64_t side() const { return image / patch; }  // patches of a picture's side
   std::int64_t positions() const { return side() * side(); }
 };

@@ -30,14 +30,14 @@ Tensor SiglipTower::Embeddings::operator()(const Tensor& patches_PV) const {
   return patches_ISD + table_SD.index_select(0, devices::sent(bucketed_positions(s.side()), table_SD.device()));
 }
 
-SiglipTower::Head::Attention::Attention(const SiglipShape& s) {
+SiglipHead::Attention::Attention(const SiglipShape& s) {
   const std::int64_t width = s.block.hidden;
   parameter("in_proj_weight", {3 * width, width}, {.std = s.block.qkv_std});
   parameter("in_proj_bias", {3 * width}, {.kind = Init::Kind::zeros}, /*decays=*/false);
   child<nn::Linear>("out_proj", width, width, nn::Linear::Options{.bias = true, .std = s.block.out_std});
 }
 
-SiglipTower::Head::Head(const SiglipShape& s) {
+SiglipHead::SiglipHead(const SiglipShape& s) {
   parameter("probe", {1, 1, s.block.hidden}, {.std = s.position_std});
   child<Attention>("attention", s);
   child<nn::LayerNorm>("layernorm", s.block.hidden, s.block.eps);
@@ -51,7 +51,7 @@ SiglipTower::SiglipTower(const SiglipShape& shape)
       embeddings(child<Embeddings>("embeddings", s)),
       blocks(child<nn::Stack<TowerBlock>>("encoder.layers", s.layers, s.block)),
       post_layernorm(child<nn::LayerNorm>("post_layernorm", s.block.hidden, s.block.eps)) {
-  if (s.has_head) child<Head>("head", s);
+  if (s.has_head) child<SiglipHead>("head", s);
 }
 
 Tensor SiglipTower::operator()(const Tensor& patches_PV, const Pass& pass) const {

@@ -2,12 +2,14 @@
 #include "models/tower.h"
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 
 #include <cmath>
 #include <utility>
 
 #include "hone/random.h"
 #include "ops/checkpoint.h"
+#include "tensor/device.h"
 
 namespace hone::models {
 namespace {
@@ -37,7 +39,8 @@ Tensor TowerMlp::operator()(const nn::Input& x_1PD, const Pass& pass) const {
 
 Tensor attend_in_tower(const Tensor& q_PHK, const Tensor& k_PHK, const Tensor& v_PHK, const TowerView& view,
                        double dropout, const Pass& pass) {
-  ops::AttentionOptions options{.scale = 1 / std::sqrt(static_cast<double>(q_PHK.size(-1))),
+  const double usual = 1 / std::sqrt(static_cast<double>(q_PHK.size(-1)));
+  ops::AttentionOptions options{.scale = view.scale > 0 ? view.scale : usual,
                                 .mask = ops::Mask::full(),
                                 .dropout = pass.training ? dropout : 0};
   if (options.dropout > 0)
@@ -45,6 +48,13 @@ Tensor attend_in_tower(const Tensor& q_PHK, const Tensor& k_PHK, const Tensor& v
   if (!view.rope.cos.defined()) return ops::attention(q_PHK, k_PHK, v_PHK, view.documents, options);
   const ops::Rotated turned = ops::rope_beside(q_PHK, k_PHK, v_PHK, view.rope);
   return ops::attention(turned.q_NHK, turned.k_NGK, turned.v_NGK, view.documents, options);
+}
+
+ops::RopeTable rope_in_tower(const Tensor& angles, const Tensor& like) {
+  const auto made = [&](const Tensor& x) {
+    return devices::sent(x.to(at::toOpMathType(like.scalar_type())).contiguous(), like.device());
+  };
+  return {made(angles.cos()), made(angles.sin()), devices::sent(at::arange(angles.size(0), at::kLong), like.device())};
 }
 
 Tensor through_block(const Tensor& x_1PD, const Pass& pass, std::function<void(nn::Residual&)> add) {

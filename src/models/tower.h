@@ -60,10 +60,14 @@ struct TowerView {
   ops::Documents documents;  // what sees each other
   ops::RopeTable rope = {};  // cos undefined: nothing is rotated
   std::int64_t layer = 0;    // of random numbers
+  double scale = 0;          // of scores; 0: 1 / sqrt(K)
 };
 // Everything of a document sees all of it. Dropout acts in training only.
 Tensor attend_in_tower(const Tensor& q_PHK, const Tensor& k_PHK, const Tensor& v_PHK, const TowerView& view,
                        double dropout, const Pass& pass);
+
+// By these angles [P, K / 2], the two halves of a head together.
+ops::RopeTable rope_in_tower(const Tensor& angles, const Tensor& like);
 
 // x with what `add` does, which a pass with checkpoint_blocks computes again in backward. `add` must outlive that.
 Tensor through_block(const Tensor& x_1PD, const Pass& pass, std::function<void(nn::Residual&)> add);

@@ -143,7 +143,7 @@ bool is_router(std::string_view module) {
   return module.ends_with(".mlp.gate") || module.ends_with(".mlp.router") || module.ends_with(".router.proj") ||
          module.ends_with(".block_sparse_moe.gate") || module.ends_with(".feed_forward.gate") ||
          module.ends_with(".mixer.gate") || module.ends_with(".router.layer") || module.ends_with(".gate.wg") ||
-         module.ends_with(".mlp.router.gate");
+         module.ends_with(".mlp.router.gate") || module.ends_with(".block_sparse_moe.router");
 }
 
 void balance(Pass& pass, std::int64_t per_token, double coefficient) {

@@ -5,6 +5,9 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <cmath>
+
+#include "nn/finite_tensor.h"
 #include "ops/finite.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
@@ -19,6 +22,15 @@ struct Found {
   at::ScalarType type = at::kFloat;  // of the model's last weight
 };
 
+bool is_in_order(const Weight& weight, const Tensor& value) {
+  return is_limit(weight) ? host::number(at::isnan(value).sum()) == 0 : ops::all_finite(value);
+}
+
+void count(const Tensor& value, Found& found) {
+  found.of = value.numel();
+  found.count = found.of - static_cast<std::int64_t>(host::number(at::isfinite(value).sum()));
+}
+
 Found look(const Model& model) {
   const at::NoGradGuard no_grad;
   Found found;
@@ -28,10 +40,9 @@ Found look(const Model& model) {
     if (!weight.is_there()) return;
     const Tensor& value = weight.use();
     found.type = value.scalar_type();
-    if (ops::all_finite(value)) return;
+    if (is_in_order(weight, value)) return;
     found.name = name;
-    found.of = value.numel();
-    found.count = found.of - static_cast<std::int64_t>(host::number(at::isfinite(value).sum()));
+    count(value, found);
   });
   return found;
 }
@@ -47,7 +58,13 @@ std::string hint_of(const Found& found) {
   return "fp16 ends at 65,504: bf16 and fp32 have room for larger values; if they do not help, " + damaged;
 }
 
+Error error_of(const Found& found, const std::string& where) {
+  return Error(ErrorKind::not_finite, fmt::format("{}: weight {}", where, text_of(found))).hint(hint_of(found));
+}
+
 }  // namespace
+
+bool is_limit(const Weight& weight) { return weight.is_buffer() && std::isinf(weight.init().first); }
 
 std::string first_not_finite(const Model& model) { return look(model).name; }
 
@@ -65,8 +82,14 @@ Error not_finite(const Model& model, const std::string& what) {
 
 void check_weights_finite(const Model& model, const std::string& where) {
   const Found found = look(model);
-  if (!found.name.empty())
-    throw Error(ErrorKind::not_finite, fmt::format("{}: weight {}", where, text_of(found))).hint(hint_of(found));
+  if (!found.name.empty()) throw error_of(found, where);
+}
+
+void check_finite(const Tensor& value, const std::string& name, const std::string& where) {
+  if (ops::all_finite(value)) return;
+  Found found{.name = name, .type = value.scalar_type()};
+  count(value, found);
+  throw error_of(found, where);
 }
 
 }  // namespace hone::nn

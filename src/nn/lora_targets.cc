@@ -93,7 +93,9 @@ bool is_lfm_gate(const std::string& module) { return module.ends_with(".self_att
 bool is_plain_linear(const Model& model, const NamedWeight& one) {
   if (one.weight->use_as() == WeightUse::table || !can_have_adapter(*one.weight)) return false;
   const CausalLm* lm = model.causal_lm();
+  const MaskedLm* masked = model.masked_lm();
   if (one.module == "lm_head" || (lm && lm->head().is_weight(*one.weight))) return false;
+  if (masked && masked->mask_head().is_weight(*one.weight)) return false;
   return !is_of_classifier(model, one) && !is_of_experts(one.module) && !is_hy_shared(one.module) &&
          !is_lfm_gate(one.module) && one.module.find(".shared_expert") == std::string::npos;
 }

@@ -146,7 +146,9 @@ std::int64_t Plan::row_length() const { return context_ ? context_->row_length()
 
 Tensor Plan::attention(const Tensor& q_MHK, const Tensor& k_MGK, const Tensor& v_MGK,
                        const ops::AttentionOptions& options) const {
-  if (mutual_.counted_spans().empty()) return ops::attention(q_MHK, k_MGK, v_MGK, documents_, options);
+  const bool sees_before_alone = mutual_near_only_ && options.mask.window == 0;
+  if (sees_before_alone || mutual_.counted_spans().empty())
+    return ops::attention(q_MHK, k_MGK, v_MGK, documents_, options);
   return ops::attention_mutual(q_MHK, k_MGK, v_MGK, documents_, mutual_, options);
 }
 

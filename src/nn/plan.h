@@ -63,8 +63,10 @@ class Plan {
   Tensor attention(const Tensor& q_MHK, const Tensor& k_MGK, const Tensor& v_MGK,
                    const ops::AttentionOptions& options) const;
   // Stretches of a document, on that axis, whose tokens see those behind them, too, as a picture's: in order, apart.
-  void see_each_other(std::vector<ops::Span> mutual) {
+  // near_only: in layers alone that have a window.
+  void see_each_other(std::vector<ops::Span> mutual, bool near_only = false) {
     mutual_ = std::move(mutual);
+    mutual_near_only_ = near_only;
     lasting_ = false;
   }
   const Sources& sources() const { return sources_; }             // none: of a step of generation, or of other models
@@ -119,7 +121,7 @@ class Plan {
   std::vector<PlannedDoc> docs_;
   ops::Documents documents_, mutual_;
   Sources sources_;
-  bool lasting_ = true;
+  bool lasting_ = true, mutual_near_only_ = false;
   mutable bool docs_were_asked_ = false;
   Tensor positions_N_;
   Tensor kept_M_;  // positions b * T + t of the documents' tokens; undefined: all

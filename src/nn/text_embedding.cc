@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "hone/config.h"
+#include "nn/vector_module.h"
 #include "tensor/by_document.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
@@ -43,6 +44,11 @@ Tensor means(const Tensor& x_ND, const Batch& batch) {
 Pooling usual_pooling(const Model& model) { return model.causal_lm() ? Pooling::last : Pooling::mean; }
 
 std::int64_t embedding_width(const Model& model) {
+  const std::vector<NamedVectorModule> modules = vector_modules(model);
+  return modules.empty() ? pooled_width(model) : modules.back().module->form().out;
+}
+
+std::int64_t pooled_width(const Model& model) {
   if (model.seq2seq_lm())
     throw Error(ErrorKind::config, "vectors of texts: the model has an encoder and a decoder; expected one of both");
   std::int64_t width = 0;
@@ -52,7 +58,8 @@ std::int64_t embedding_width(const Model& model) {
   });
   if (width == 0) throw Error(ErrorKind::config, "the model has no table of words, whose width its vectors have");
   const config::Node config = model.hf_config();  // a table may be narrower, as ALBERT's
-  if (const config::Node* hidden = config.find("hidden_size"); hidden && config.find("embedding_size"))
+  const bool narrower = config.find("embedding_size") || config.find("input_embedding_size");
+  if (const config::Node* hidden = config.find("hidden_size"); hidden && narrower)
     return parse_int(hidden->text()).value_or(width);
   return width;
 }
@@ -62,6 +69,12 @@ Tensor pooled(const Output& output, const Batch& batch, Pooling pooling) {
   const Tensor wide_ND = hidden_ND.to(at::promote_types(hidden_ND.scalar_type(), at::kFloat));
   if (pooling == Pooling::mean) return means(wide_ND, batch);
   return tokens_at(wide_ND, batch, pooling == Pooling::cls);
+}
+
+Tensor vectors_of(const Model& model, const Output& output, const Batch& batch, Pooling pooling, const Pass& pass) {
+  Tensor x_SD = pooled(output, batch, pooling);
+  for (const NamedVectorModule& one : vector_modules(model)) x_SD = (*one.module)(x_SD, pass);
+  return x_SD;
 }
 
 Tensor unit_rows(const Tensor& rows, std::int64_t dims) {

@@ -16,8 +16,10 @@
 #include "objectives/completions.h"
 #include "objectives/conversations.h"
 #include "objectives/means.h"
+#include "objectives/reward_bounds.h"
 #include "ops/log_probs.h"
 #include "tensor/host.h"
+#include "text/form/grammar.h"
 
 namespace hone::objectives {
 namespace {
@@ -84,8 +86,15 @@ void JudgingOptions::check(Problems& problems) const {
   problems.require(std::any_of(reward_weights.begin(), reward_weights.end(), [](double one) { return one != 0; }) ||
                        reward_weights.empty(),
                    "reward_weights", "expected at least one that is not 0");
+  problems.require(std::all_of(reward_weights.begin(), reward_weights.end(), may_be_reward), "reward_weights",
+                   "expected numbers from -1e9 to 1e9");
   problems.require(std::none_of(stop.begin(), stop.end(), [](const std::string& text) { return text.empty(); }), "stop",
                    "got an empty text, which nothing ends with");
+  try {
+    if (!regex.empty()) text::grammar_of_regex(regex, "regex");
+  } catch (const Error& error) {
+    problems.add("regex", error.what());
+  }
   problems.require(log_completions || num_completions_to_print == 0, "num_completions_to_print",
                    "only with log_completions: true");
 }
@@ -220,9 +229,9 @@ void AnswerObjective::judge(Judged& judged, const StepContext& context) const {
                                               values.size(), answers.size()));
     std::vector<double>& own = judged.rewards.emplace_back();
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (values[i] && !std::isfinite(*values[i]))
-        throw Error(ErrorKind::data, fmt::format("{}: {} for an answer to {}; expected a finite number", who(),
-                                                 *values[i], answers[i].record));
+      if (values[i] && !may_be_reward(*values[i]))
+        throw Error(ErrorKind::data, fmt::format("{}: got {} for an answer to {}, expected a number from -1e9 to 1e9",
+                                                 who(), *values[i], answers[i].record));
       own.push_back(values[i].value_or(kSaysNothing));
     }
   }
@@ -261,8 +270,9 @@ void AnswerObjective::tell_moments(const Judged& judged, const World& world) {
   if (!rewards_.empty() && moments.at(kReward).count == 0 && world.is_first())
     warnings_.warning("no reward says anything of any answer of the step: there is nothing to learn from it");
   told_.clear();
-  const auto add = [&](const std::string& name, double value) {
-    if (std::isfinite(value)) told_[name] = {value, 1};
+  const auto add = [&](const std::string& name, double value) { told_[name] = {value, 1}; };
+  const auto add_std = [&](const std::string& name, const Moments& of) {
+    if (of.count > 1) add(name, of.std());  // one number, or none, has no spread
   };
   add("completions/min_length", moments.at(kLength).low);
   add("completions/max_length", moments.at(kLength).high);
@@ -271,8 +281,8 @@ void AnswerObjective::tell_moments(const Judged& judged, const World& world) {
   add("completions/min_terminated_length", complete.low);
   add("completions/max_terminated_length", complete.high);
   if (rewards_.empty()) return;
-  add("reward_std", moments.at(kReward).std());
-  for (std::size_t k = 0; k < rewards_.size(); ++k) add(reward_name(k) + "/std", moments.at(reward_name(k)).std());
+  add_std("reward_std", moments.at(kReward));
+  for (std::size_t k = 0; k < rewards_.size(); ++k) add_std(reward_name(k) + "/std", moments.at(reward_name(k)));
   if (settings_.each > 1) add("frac_reward_zero_std", moments.at("alike").mean);
 }
 

@@ -19,7 +19,11 @@ std::string dumped(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-ordered_json number_of(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
+// null: there is none.
+ordered_json number_of(double value) {
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return std::isnan(value) ? ordered_json() : ordered_json(value);
+}
 
 ordered_json line_of(const Rollout& rollout, const ToldNumbers& numbers, std::size_t i, std::int64_t step) {
   const Answer& answer = rollout.answers[i];

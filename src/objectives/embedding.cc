@@ -20,6 +20,7 @@
 #include "hone/world.h"
 #include "hub/sentence_files.h"
 #include "nn/text_embedding.h"
+#include "nn/vector_module.h"
 #include "objectives/embedding_losses.h"
 #include "objectives/embedding_step.h"
 #include "objectives/means.h"
@@ -122,7 +123,9 @@ class Embedding final : public Objective {
     folder.normalize = normalizes();
     folder.max_length = max_length;
     folder.prompts = {{"document", config_.document_prompt.value_or("")}, {"query", config_.query_prompt.value_or("")}};
-    return hub::sentence_files(folder, nn::embedding_width(model));
+    for (const nn::NamedVectorModule& one : nn::vector_modules(model))
+      folder.modules.push_back({one.name, one.module->form()});
+    return hub::sentence_files(folder, nn::pooled_width(model));
   }
 
   Sums sums(const Batch& batch) const override {
@@ -145,8 +148,8 @@ class Embedding final : public Objective {
     return batch;
   }
 
-  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass&) const override {
-    const Tensor vector_SD = nn::pooled(output, batch, pooling_of(model));
+  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
+    const Tensor vector_SD = nn::vectors_of(model, output, batch, pooling_of(model), pass);
     LossTerms result;
     Tensor sum, right;
     if (batch.extra.contains(kSlopesOfTexts)) {
@@ -231,7 +234,8 @@ class Embedding final : public Objective {
       Pass pass(batch);
       context.as_learnt(pass, i);
       const Output output = context.model.forward(batch, pass);
-      all.add(texts_of(batch, nn::pooled(output, batch, pooling_of(context.model))));
+      const nn::Pooling pooling = pooling_of(context.model);
+      all.add(texts_of(batch, nn::vectors_of(context.model, output, batch, pooling, pass)));
     }
     std::size_t most = group.size();
     for (const std::string& told : context.world.gather(std::to_string(group.size())))

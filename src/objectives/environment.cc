@@ -10,6 +10,7 @@
 
 #include "base/child.h"
 #include "base/strings.h"
+#include "objectives/reward_bounds.h"
 
 namespace hone::objectives {
 namespace {
@@ -20,7 +21,6 @@ constexpr const char* kExpected =
     R"(expected {"messages": [...]}, {"text": "..."} or {"done": true}, with a number or null as "reward" where it is done)";
 
 constexpr std::array kKeys = {"messages", "text", "done", "reward", "failures", "id"};
-constexpr double kMostReward = 1e9;  // what is further from 0 is a mistake, and would be all that is learnt from
 
 bool has(const ordered_json& reply, const char* name) { return reply.contains(name) && !reply[name].is_null(); }
 
@@ -33,7 +33,7 @@ std::string fault_of(const ordered_json& reply) {
       return fmt::format("unknown key {}, known are {}", hone::quoted(key), fmt::join(kKeys, ", "));
   if (has("done") && !reply["done"].is_boolean()) return R"("done" is neither true nor false)";
   if (has("reward") && !reply["reward"].is_number()) return R"("reward" is no number)";
-  if (has("reward") && !(std::abs(reply["reward"].get<double>()) <= kMostReward))
+  if (has("reward") && !may_be_reward(reply["reward"].get<double>()))
     return R"("reward" is further from 0 than 1e9)";
   if (has("text") && (!reply["text"].is_string() || reply["text"] == "")) return R"("text" is not some text)";
   if (has("failures") && !reply["failures"].is_number_unsigned()) return R"("failures" is no whole number from 0)";

@@ -155,8 +155,9 @@ class NeighboursEvaluation final : public Evaluation {
   }
   Sums measure(const Model&, const Output&, const Batch&, Pass&) const override { return {}; }
 
-  Tensor keep(const Model& model, const Output& output, const Batch& batch, Pass&) const override {
-    const Tensor vector_SD = vectors(nn::pooled(output, batch, pooling_.value_or(nn::usual_pooling(model))));
+  Tensor keep(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
+    const nn::Pooling pooling = pooling_.value_or(nn::usual_pooling(model));
+    const Tensor vector_SD = vectors(nn::vectors_of(model, output, batch, pooling, pass));
     const Tensor ids = host::read(batch.ids_BT.contiguous());
     Batch here = batch;
     here.ids_BT = ids;

@@ -25,7 +25,7 @@ GenerateConfig config_of(const SamplingOptions& options, const StepContext& cont
   config.temperature = options.temperature;
   config.top_p = options.top_p, config.top_k = options.top_k, config.min_p = options.min_p;
   config.repetition_penalty = options.repetition_penalty;
-  config.stop = options.stop;
+  config.stop = options.stop, config.regex = options.regex;
   config.eos_token_id = data::ends_of_answers(*context.tokenizer);
   config.batch_size = options.generation_batch_size.value_or(std::max<std::int64_t>(1, answers));
   return config;

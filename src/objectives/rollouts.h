@@ -22,6 +22,7 @@ struct SamplingOptions {
   double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
   std::int64_t top_k = 0;
   std::vector<std::string> stop;
+  std::string regex;
   std::optional<std::int64_t> generation_batch_size = {};
   static constexpr auto fields() {
     using C = SamplingOptions;
@@ -41,6 +42,9 @@ struct SamplingOptions {
         field("repetition_penalty", &C::repetition_penalty, "Above 1: tokens already in the text become less likely.",
               {.low = 1e-6, .high = 1e6}),
         field("stop", &C::stop, "Texts that end an answer."),
+        field("regex", &C::regex,
+              "Regular expression that an answer, or what the model says in a turn, matches as a whole; default: "
+              "none."),
         field("generation_batch_size", &C::generation_batch_size,
               "Answers that are made at the same time, each with its keys and values in memory; default: all of a "
               "micro-batch.",

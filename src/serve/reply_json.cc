@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "text/chat/tool_calls.h"
+#include "text/form/token_texts.h"
+#include "text/unicode/unicode.h"
 
 namespace hone::serve {
 namespace {
@@ -23,7 +25,10 @@ ordered_json bytes_of(const std::string& text) {
 
 ordered_json told(const Tokenizer& tokenizer, std::int32_t id, double log_prob) {
   const std::string text = token_text(tokenizer, id);
-  return {{"token", text}, {"logprob", finite(log_prob)}, {"bytes", bytes_of(text)}};
+  // Clients join the bytes of tokens that have a part of a character each.
+  const bool in_parts = text.find(text::kReplacementChar) != std::string::npos;
+  const std::string bytes = in_parts ? text::bytes_of_token(tokenizer, id, /*first=*/false) : "";
+  return {{"token", text}, {"logprob", finite(log_prob)}, {"bytes", bytes_of(bytes.empty() ? text : bytes)}};
 }
 
 ordered_json chat_log_probs(const ChoiceText& choice, const Tokenizer& tokenizer) {
@@ -160,12 +165,12 @@ ordered_json error_of(const Refused& refused) {
             {"code", or_null(refused.code)}}}};
 }
 
-ordered_json models_of(const Served& served, std::int64_t created) {
-  ordered_json model = {{"id", served.name},
+ordered_json models_of(const std::string& name, std::int64_t max_length, std::int64_t created) {
+  ordered_json model = {{"id", name},
                         {"object", "model"},
                         {"created", created},
                         {"owned_by", "hone"},
-                        {"max_model_len", served.max_length}};
+                        {"max_model_len", max_length}};
   return {{"object", "list"}, {"data", ordered_json::array({std::move(model)})}};
 }
 

@@ -46,7 +46,7 @@ nlohmann::ordered_json part_of(const ChoiceText& choice, const Tokenizer& tokeni
 nlohmann::ordered_json reply_of(const ReplyHead& head, nlohmann::ordered_json choices, const Usage* usage,
                                 bool is_part);
 nlohmann::ordered_json error_of(const Refused& refused);
-nlohmann::ordered_json models_of(const Served& served, std::int64_t created);
+nlohmann::ordered_json models_of(const std::string& name, std::int64_t max_length, std::int64_t created);
 
 // A token as it stands behind others: decoders take the blank away from a text's first one.
 std::string token_text(const Tokenizer& tokenizer, std::int32_t id);

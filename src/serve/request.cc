@@ -10,6 +10,8 @@
 #include "base/strings.h"
 #include "generate/engine.h"
 #include "generate/rows.h"
+#include "serve/form.h"
+#include "serve/fields.h"
 
 namespace hone::serve {
 namespace {
@@ -17,74 +19,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::int64_t kMostLikeliest = 20, kMostStops = 16;
-
-// A request's fields, each to be asked for once.
-class Fields {
- public:
-  explicit Fields(const ordered_json& body) : body_(body) {
-    if (!body.is_object()) throw Refused(400, "the body is not a JSON object");
-  }
-
-  // Null: not given.
-  const ordered_json* find(const char* name) {
-    read_.insert(name);
-    const auto found = body_.find(name);
-    return found == body_.end() || found->is_null() ? nullptr : &*found;
-  }
-  bool flag(const char* name, bool otherwise) {
-    const ordered_json* value = find(name);
-    if (!value) return otherwise;
-    if (!value->is_boolean()) wrong(name, *value, "true or false");
-    return value->get<bool>();
-  }
-  std::optional<double> number(const char* name, double low, double high) {
-    const ordered_json* value = find(name);
-    if (!value) return std::nullopt;
-    const double got = value->is_number() ? value->get<double>() : NAN;
-    if (!(got >= low && got <= high)) wrong(name, *value, fmt::format("a number from {} to {}", low, high));
-    return got;
-  }
-  std::optional<std::int64_t> integer(const char* name, std::int64_t low, std::int64_t high) {
-    const ordered_json* value = find(name);
-    if (!value) return std::nullopt;
-    const bool fits = value->is_number_integer() &&
-                      (!value->is_number_unsigned() || value->get<std::uint64_t>() <= static_cast<std::uint64_t>(high));
-    if (!fits || value->get<std::int64_t>() < low || value->get<std::int64_t>() > high)
-      wrong(name, *value, fmt::format("a whole number from {} to {}", low, high));
-    return value->get<std::int64_t>();
-  }
-  std::string text(const char* name) {
-    const ordered_json* value = find(name);
-    if (!value) return "";
-    if (!value->is_string()) wrong(name, *value, "a string");
-    return value->get<std::string>();
-  }
-  // Asks for something that is not there, unless it is one of these.
-  void only(const char* name, std::initializer_list<ordered_json> values, const char* why) {
-    const ordered_json* value = find(name);
-    if (!value || std::find(values.begin(), values.end(), *value) != values.end()) return;
-    throw Refused(400, fmt::format("{}: got {}: {}", name, shown(*value), why), name, "unsupported_value");
-  }
-  // What says nothing of the answer.
-  void pass_over(std::initializer_list<const char*> names) {
-    for (const char* name : names) find(name);
-  }
-  void require_all_read() const {
-    for (const auto& [name, value] : body_.items())
-      if (!read_.contains(name) && !value.is_null())
-        throw Refused(400, fmt::format("{}: no such field", escape_for_terminal(name, 60)), name, "unknown_field");
-  }
-  [[noreturn]] static void wrong(const std::string& name, const ordered_json& value, const std::string& expected) {
-    throw Refused(400, fmt::format("{}: got {}, expected {}", name, shown(value), expected), name, "invalid_value");
-  }
-
- private:
-  static std::string shown(const ordered_json& value) {
-    return escape_for_terminal(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace), 60);
-  }
-  const ordered_json& body_;
-  std::set<std::string> read_;
-};
 
 std::vector<std::string> stops_of(Fields& fields) {
   const ordered_json* value = fields.find("stop");
@@ -102,6 +36,26 @@ std::vector<std::string> stops_of(Fields& fields) {
   return stops;
 }
 
+// {"token id": bias}, as the API has it.
+std::vector<std::pair<std::int32_t, double>> biases_of(Fields& fields, const Served& served) {
+  std::vector<std::pair<std::int32_t, double>> biases;
+  const ordered_json* value = fields.find("logit_bias");
+  if (!value) return biases;
+  const auto wrong = [&] {
+    Fields::wrong("logit_bias", *value, fmt::format("an object of token ids below {}, each with a number from -100 to "
+                                                    "100",
+                                                    served.model->vocab_size()));
+  };
+  if (!value->is_object()) wrong();
+  for (const auto& [name, bias] : value->items()) {
+    const auto id = parse_int(name);
+    const double number = bias.is_number() ? bias.get<double>() : NAN;
+    if (!id || *id < 0 || *id >= served.model->vocab_size() || !(std::abs(number) <= 100)) wrong();
+    biases.emplace_back(static_cast<std::int32_t>(*id), number);
+  }
+  return biases;
+}
+
 void read_stream(Fields& fields, Request& request) {
   request.stream = fields.flag("stream", false);
   const ordered_json* options = fields.find("stream_options");
@@ -115,10 +69,7 @@ void read_stream(Fields& fields, Request& request) {
 
 // What both kinds share; `limit` is what max_tokens was called, if anything.
 GenerateConfig read_sampling(Fields& fields, const Served& served, const GenerateConfig& defaults, Request& request) {
-  const std::string name = fields.text("model");
-  if (!name.empty() && name != served.name)
-    throw Refused(404, fmt::format("model: got {}, expected {}", hone::quoted(name), hone::quoted(served.name)),
-                  "model", "model_not_found");
+  require_model(fields, served.name);
   GenerateConfig config = defaults;
   const auto take = [](auto& value, const auto& given) {
     if (given) value = *given;
@@ -127,6 +78,10 @@ GenerateConfig read_sampling(Fields& fields, const Served& served, const Generat
   take(config.top_p, fields.number("top_p", 0, 1));
   take(config.min_p, fields.number("min_p", 0, 1));
   take(config.repetition_penalty, fields.number("repetition_penalty", 1e-6, 1e6));
+  take(config.presence_penalty, fields.number("presence_penalty", -2, 2));
+  take(config.frequency_penalty, fields.number("frequency_penalty", -2, 2));
+  take(config.min_new_tokens, fields.integer("min_tokens", 0, INT32_MAX));
+  if (auto biases = biases_of(fields, served); !biases.empty()) config.logit_bias = std::move(biases);
   const auto top_k = fields.integer("top_k", -1, 2147483647);
   if (top_k) config.top_k = std::max<std::int64_t>(*top_k, 0);
   config.ignore_eos = fields.flag("ignore_eos", config.ignore_eos);
@@ -134,12 +89,9 @@ GenerateConfig read_sampling(Fields& fields, const Served& served, const Generat
   const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
   config.seed =
       seed ? static_cast<std::uint64_t>(*seed) : std::random_device{}() + (std::uint64_t{std::random_device{}()} << 32);
-  request.n = fields.integer("n", 1, served.most_answers).value_or(1);
+  request.n = fields.integer("n", 1, served.most_answers, ", the server's --batch-size").value_or(1);
   read_stream(fields, request);
-  for (const char* penalty : {"frequency_penalty", "presence_penalty"})
-    fields.only(penalty, {0, 0.0}, "there is no such penalty here; repetition_penalty is there");
-  fields.only("logit_bias", {ordered_json::object()}, "logits are not biased here");
-  fields.only("min_tokens", {0}, "an answer may always end");
+  read_form(fields, config);
   fields.only("skip_special_tokens", {true}, "special tokens are no part of an answer's text");
   fields.only("store", {false}, "nothing is stored here");
   fields.pass_over({"user", "metadata", "service_tier", "safety_identifier", "prompt_cache_key"});
@@ -320,13 +272,15 @@ Request read_completion(const ordered_json& body, const Served& served) {
   if (request.prompts.empty()) throw Refused(400, "prompt: got an empty list", "prompt");
   if (request.answers() > served.most_answers)
     throw Refused(400,
-                  fmt::format("{} prompts with {} answers each: expected at most {} answers of a request",
+                  fmt::format("{} prompts with {} answers each: expected at most {} answers of a request, "
+                              "the server's --batch-size",
                               request.prompts.size(), request.n, served.most_answers),
                   "prompt");
   set_limits(config, limit, "max_tokens", 16, request, served);
   for (std::size_t i = 0; i < request.prompts.size(); ++i)
     if (request.echo && request.texts[i].empty()) request.texts[i] = served.tokenizer->decode(request.prompts[i]);
   check_ends(config, served);
+  check_form({config, request.prompts, request.has_tools}, *served.model, *served.tokenizer);
   request.config = std::make_shared<const GenerateConfig>(std::move(config));
   return request;
 }
@@ -348,7 +302,6 @@ Request read_chat(const ordered_json& body, const Served& served) {
   if (log_probs) request.log_probs = likeliest.value_or(0);
   const ordered_json row = row_of(fields, served, request);
   fields.only("tool_choice", {"auto", "none"}, "the model itself chooses whether it calls a tool");
-  fields.only("response_format", {{{"type", "text"}}}, "answers are not held to a form here");
   fields.only("modalities", {{"text"}}, "answers are texts");
   fields.only("parallel_tool_calls", {true}, "the model itself chooses how many tools it calls");
   fields.only("add_generation_prompt", {true}, "an answer is a turn of its own here");
@@ -363,6 +316,7 @@ Request read_chat(const ordered_json& body, const Served& served) {
   }
   set_limits(config, limit ? limit : older, limit ? "max_completion_tokens" : "max_tokens", -1, request, served);
   check_ends(config, served);
+  check_form({config, request.prompts, request.has_tools}, *served.model, *served.tokenizer);
   request.config = std::make_shared<const GenerateConfig>(std::move(config));
   return request;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,18 +10,9 @@
 #include <vector>
 
 #include "hone/generate.h"
+#include "serve/refused.h"
 
 namespace hone::serve {
-
-// A request that gets an error, in the API's form.
-class Refused : public std::exception {
- public:
-  Refused(int status, std::string message, std::string param = "", std::string code = "")
-      : status(status), message(std::move(message)), param(std::move(param)), code(std::move(code)) {}
-  const char* what() const noexcept override { return message.c_str(); }
-  int status;
-  std::string message, param, code;  // param: the field that it is about; "": none
-};
 
 // What is served, and how requests are understood.
 struct Served {

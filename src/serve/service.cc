@@ -5,46 +5,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "generate/prompt_log_probs.h"
-#include "io/json.h"
 #include "serve/reply_json.h"
+#include "serve/waiting.h"
 
 namespace hone::serve {
 namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::chrono::milliseconds kStopEvery{200};  // whether it is to stop
-
-// Schemes are named in either case.
-std::string key_of(const std::string& authorization) {
-  constexpr std::string_view kScheme = "bearer ";
-  const bool is_bearer = authorization.size() >= kScheme.size() &&
-                         std::equal(kScheme.begin(), kScheme.end(), authorization.begin(),
-                                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
-  return is_bearer ? authorization.substr(kScheme.size()) : "";
-}
-
-// The same whatever of it is right.
-bool same_key(const std::string& given, const std::string& expected) {
-  unsigned different = given.size() != expected.size();
-  for (std::size_t i = 0; i < given.size(); ++i)
-    different |= static_cast<unsigned char>(given[i] ^ expected[i % expected.size()]);
-  return different == 0;
-}
-
 std::size_t characters_of(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
-
-void refuse(const Reply& reply, const Refused& why) { reply.send(why.status, dumped(error_of(why))); }
 
 }  // namespace
 
@@ -73,7 +51,12 @@ struct Service::Job {
 };
 
 Service::Service(Served served, ServiceOptions options)
-    : served_(std::move(served)), options_(std::move(options)), started_(static_cast<std::int64_t>(wall_seconds())) {
+    : served_(std::move(served)),
+      options_(std::move(options)),
+      front_({served_.name, served_.max_length, options_.api_key},
+             {{"/v1/completions", [this](const auto& asked, const auto& reply) { accept(asked, reply, false); }},
+              {"/v1/chat/completions", [this](const auto& asked, const auto& reply) { accept(asked, reply, true); }}}),
+      waiting_(std::make_unique<Waiting<Job>>(options_.queue)) {
   reset_engine();
 }
 Service::~Service() = default;
@@ -84,37 +67,9 @@ void Service::reset_engine() {
   if (options_.kept_bytes > 0) engine_->keep_texts(options_.kept_bytes);
 }
 
-void Service::handle(HttpRequest request, const Reply& reply) try {
-  const bool is_completion = request.path == "/v1/completions", is_chat = request.path == "/v1/chat/completions";
-  const bool is_models = request.path == "/v1/models" || request.path == "/v1/models/" + served_.name;
-  const bool is_health = request.path == "/health";
-  if (!is_completion && !is_chat && !is_models && !is_health)
-    throw Refused(404, fmt::format("no such path: {}", request.path));
-  const char* method = is_completion || is_chat ? "POST" : "GET";
-  if (request.method != method && !(request.method == "HEAD" && is_health))
-    throw Refused(405, fmt::format("{}: got {}, expected {}", request.path, request.method, method));
-  if (is_health) return reply.send(200, R"({"status": "ok"})");
-  if (!options_.api_key.empty() && !same_key(key_of(request.authorization), options_.api_key))
-    throw Refused(401, "the header Authorization does not have the key that this server was given", "",
-                  "invalid_api_key");
-  if (!is_models) return accept(request, reply, is_chat);
-  const ordered_json models = models_of(served_, started_);
-  reply.send(200, dumped(request.path == "/v1/models" ? models : models["data"][0]));
-} catch (const Refused& why) {
-  refuse(reply, why);
-} catch (const std::exception& why) {  // nobody's request may end the server
-  log::warning("{}: unexpected: {}", request.path, why.what());
-  refuse(reply, Refused(500, fmt::format("unexpected: {}", why.what())));
-}
-
 // The answers of a request are made side by side: those that could never have room are refused at once.
 void Service::accept(const HttpRequest& request, const Reply& reply, bool is_chat) {
-  ordered_json body;
-  try {
-    body = io::parse_ordered_json(request.body, "body");
-  } catch (const Error& error) {
-    throw Refused(400, error.what());
-  }
+  const ordered_json body = body_of(request);
   auto job = std::make_shared<Job>(Job{reply, is_chat ? read_chat(body, served_) : read_completion(body, served_), {}});
   if (!fits(*job, 0, 0))
     throw Refused(400,
@@ -122,14 +77,9 @@ void Service::accept(const HttpRequest& request, const Reply& reply, bool is_cha
                               "and values",
                               job->request.answers(), job->longest()),
                   is_chat ? "messages" : "prompt");
-  const std::lock_guard lock(mutex_);
-  if (stopping_) throw Refused(503, "the server is about to end");
-  if (std::ssize(waiting_) >= options_.queue)
-    throw Refused(503, fmt::format("{} requests wait already; try again later", waiting_.size()), "", "overloaded");
-  job->head = {fmt::format("{:x}-{}", started_, ++jobs_), served_.name, static_cast<std::int64_t>(wall_seconds()),
-               is_chat};
-  waiting_.push_back(std::move(job));
-  more_.notify_one();
+  job->head = {fmt::format("{:x}-{}", front_.started(), ++jobs_), served_.name,
+               static_cast<std::int64_t>(wall_seconds()), is_chat};
+  waiting_->add(std::move(job));
 }
 
 bool Service::fits(const Job& job, std::int64_t rows, std::int64_t longest) const {
@@ -139,22 +89,14 @@ bool Service::fits(const Job& job, std::int64_t rows, std::int64_t longest) cons
          options_.cache_bytes(all, std::max(longest, job.longest())) <= options_.most_cache_bytes;
 }
 
-// In the order in which they came: the first one that does not fit holds up the others, so that it has its turn.
 std::vector<std::shared_ptr<Service::Job>> Service::jobs_that_fit() {
   std::int64_t rows = engine_->rows(), longest = 0;
   for (const auto& [number, choice] : running_) longest = std::max(longest, choice->job->longest());
-  std::vector<std::shared_ptr<Job>> jobs;
-  const std::lock_guard lock(mutex_);
-  while (!waiting_.empty()) {
-    const std::shared_ptr<Job> job = waiting_.front();
-    if (!job->reply.is_gone()) {
-      if (!fits(*job, rows, longest)) break;
-      rows += job->request.answers(), longest = std::max(longest, job->longest());
-      jobs.push_back(job);
-    }
-    waiting_.pop_front();
-  }
-  return jobs;
+  return waiting_->take([&](const Job& job) {
+    if (!fits(job, rows, longest)) return false;
+    rows += job.request.answers(), longest = std::max(longest, job.longest());
+    return true;
+  });
 }
 
 // Their prompts are read in one pass; what is asked of the prompts themselves takes another.
@@ -318,7 +260,7 @@ void Service::run(const std::function<bool()>& stop) {
   const at::NoGradGuard no_grad;
   for (;;) {
     const bool is_stopping = stop();
-    if (is_stopping) refuse_waiting();
+    if (is_stopping) waiting_->refuse_all();
     if (is_stopping && begun_.empty()) return;
     try {
       take_new();
@@ -326,16 +268,8 @@ void Service::run(const std::function<bool()>& stop) {
     } catch (const std::exception& error) {
       fail_running(error.what());
     }
-    std::unique_lock lock(mutex_);
-    if (begun_.empty() && waiting_.empty()) more_.wait_for(lock, kStopEvery, [&] { return !waiting_.empty(); });
+    if (begun_.empty()) waiting_->wait();
   }
-}
-
-void Service::refuse_waiting() {
-  const std::lock_guard lock(mutex_);
-  stopping_ = true;
-  for (const std::shared_ptr<Job>& job : waiting_) refuse(job->reply, Refused(503, "the server is about to end"));
-  waiting_.clear();
 }
 
 }  // namespace hone::serve

@@ -1,21 +1,22 @@
 // Requests become answers: many at a time, each begun as soon as there is room beside the others.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "generate/engine.h"
-#include "serve/http.h"
+#include "serve/front.h"
 #include "serve/request.h"
 
 namespace hone::serve {
+
+template <class Job>
+class Waiting;
 
 struct ServiceOptions {
   std::int64_t rows = 16;             // answers that are made at the same time
@@ -34,7 +35,7 @@ class Service {
   Service(Served served, ServiceOptions options);
   ~Service();
   // For HttpServer, in its thread: answers at once what is no matter of the model; the rest waits.
-  void handle(HttpRequest request, const Reply& reply);
+  void handle(const HttpRequest& request, const Reply& reply) const { front_.handle(request, reply); }
   // Makes answers until stop() says so and what was begun is answered. What waits then is refused.
   void run(const std::function<bool()>& stop);
 
@@ -43,7 +44,6 @@ class Service {
   struct Choice;
   void accept(const HttpRequest& request, const Reply& reply, bool is_chat);
   void take_new();
-  void refuse_waiting();
   std::vector<std::shared_ptr<Job>> jobs_that_fit();
   bool fits(const Job& job, std::int64_t rows, std::int64_t longest) const;
   void begin(const std::vector<std::shared_ptr<Job>>& jobs);
@@ -61,12 +61,9 @@ class Service {
 
   Served served_;
   ServiceOptions options_;
-  std::int64_t started_;
-  std::mutex mutex_;  // of what follows
-  std::condition_variable more_;
-  std::deque<std::shared_ptr<Job>> waiting_;
-  bool stopping_ = false;
-  std::uint64_t jobs_ = 0;
+  Front front_;
+  std::unique_ptr<Waiting<Job>> waiting_;
+  std::atomic<std::uint64_t> jobs_ = 0;
   // run()'s own.
   std::unique_ptr<generate::Engine> engine_;
   std::map<Job*, std::shared_ptr<Job>> begun_;

@@ -1,7 +1,10 @@
-// The terminal: a progress line with steps, tokens per second, loss and remaining time.
+// The terminal: a progress line with steps, tokens per second, loss and remaining time. Numbers of an earlier step than
+// the line's say of which: those of the newest log line, whose step is told after its numbers.
 #include <fmt/format.h>
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/progress.h"
 #include "base/strings.h"
@@ -21,20 +24,18 @@ class Terminal final : public Tracker {
                               "Seconds between lines when the output is no terminal.", at_least(0))};
     }
   };
-  Terminal(const Config& config, const RunInfo& run) : done_(run.start_step) {
+  Terminal(const Config& config, const RunInfo& run) {
     progress_.emplace(Progress::Options{"train", "step", run.steps, run.start_step, run.quiet, config.plain_every_s});
   }
 
   void log(std::int64_t step, const Metrics& metrics) override {
-    done_ = step;
     for (const char* name : {"loss", "reward", "learning_rate", "grad_norm", "eval_loss", "eval_reward"})
-      if (const auto found = metrics.find(name); found != metrics.end()) show(name, found->second);
+      if (const auto found = metrics.find(name); found != metrics.end()) show(name, found->second, step);
   }
   void step(std::int64_t step, std::int64_t tokens, double) override {
     if (!progress_) return;
-    done_ = step;
     progress_->add_tokens(tokens);
-    progress_->update(step, shown_);
+    progress_->update(step, values_at(step));
   }
   void finish() override {
     if (progress_) progress_->finish();
@@ -42,20 +43,29 @@ class Terminal final : public Tracker {
   }
 
  private:
-  void show(const std::string& name, double value) {
+  struct Shown {
+    std::string label, text;
+    std::int64_t step;
+  };
+  void show(const std::string& name, double value, std::int64_t step) {
     const std::string label = name == "learning_rate" ? "lr" : name;
     const std::string text = name == "learning_rate" ? fmt::format("{:.2e}", value) : four_digits(value);
-    for (auto& [shown, old] : shown_)
-      if (shown == label) {
-        old = text;
+    for (Shown& old : shown_)
+      if (old.label == label) {
+        old = {label, text, step};
         return;
       }
-    shown_.emplace_back(label, text);
+    shown_.push_back({label, text, step});
+  }
+  Progress::Values values_at(std::int64_t step) const {
+    Progress::Values values;
+    for (const Shown& one : shown_)
+      values.emplace_back(one.label, one.step == step ? one.text : fmt::format("{} (step {})", one.text, one.step));
+    return values;
   }
 
   std::optional<Progress> progress_;
-  Progress::Values shown_;
-  std::int64_t done_;
+  std::vector<Shown> shown_;
 };
 
 }  // namespace

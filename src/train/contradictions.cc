@@ -162,12 +162,15 @@ void check_metrics(const Recipe& recipe, Problems& problems) {
     const std::string option = fmt::format("metrics.{}", i), &type = recipe.metrics[i].type;
     const std::unique_ptr<Evaluation> made = registries().evals.make(recipe.metrics[i]);
     problems.require(!eval_sets(recipe).empty() || !recipe.data.test.files.empty(), option, kNoData);
+    if (!is_measured_on(*made, needs)) {
+      problems.add(option,
+                   fmt::format("{} is not measured on the records of objective {}", type, recipe.objective.type));
+      continue;
+    }
     const std::vector<std::string> names = made->names();
     problems.require(!seen.contains(names.at(0)), option,
                      type + " is measured already; its numbers would have the same names");
     seen.insert(names.begin(), names.end());
-    problems.require(is_measured_on(*made, needs), option,
-                     fmt::format("{} is not measured on the records of objective {}", type, recipe.objective.type));
     problems.require(!made->writes_answers() || recipe.parallel.fsdp == 1, option,
                      type + ": not with parallel.fsdp, where no rank has a whole model that could write answers");
   }

@@ -8,6 +8,7 @@
 #include "base/program_words.h"
 #include "base/strings.h"
 #include "config/duration.h"
+#include "config/home.h"
 #include "config/patterns.h"
 #include "config/tree.h"
 #include "hone/registry.h"
@@ -212,6 +213,7 @@ config::Node merge_layers(const RecipeLayers& layers) {
   evaluations.drop(root, problems);
   config::resolve(root, problems,
                   [&](const std::string& path) { return config::current_path<Recipe>(path, &root, problems); });
+  config::expand_home(root, problems);
   problems.raise();
   tell(problems);
   return root;

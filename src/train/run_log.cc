@@ -27,7 +27,9 @@ RunLog::RunLog(const io::RunFolder& run, const Recipe& recipe, const RunInfo& in
       device_(device_of(recipe)),
       modes_(recipe.trainer.log_modes),
       derive_(std::move(derive)),
-      apart_(recipe.trainer.report_every.value_or(recipe.trainer.log_every) != recipe.trainer.log_every) {
+      apart_(recipe.trainer.report_every.value_or(recipe.trainer.log_every) != recipe.trainer.log_every),
+      log_every_(recipe.trainer.log_every),
+      steps_(info.steps) {
   const auto expected = static_cast<std::int64_t>(state.log_history.size());
   const std::int64_t kept = file_.keep_up_to(resumed_from.empty() ? -1 : state.step, expected);
   answers_.keep_up_to(resumed_from.empty() ? -1 : state.step);
@@ -69,7 +71,12 @@ void RunLog::step(const RunState& state, const StepReport& report, double second
     since->seconds += seconds;
   }
   each_tracker("step", state.step, [&](Tracker& tracker) { tracker.step(state.step, report.tokens, report.loss()); });
-  terminal_->step(state.step, report.tokens, report.loss());
+  undrawn_ = {state.step, report.tokens, report.loss()};
+  if (state.step % log_every_ != 0 && state.step != steps_) draw();
+}
+
+void RunLog::draw() {
+  if (const auto done = std::exchange(undrawn_, std::nullopt)) terminal_->step(done->step, done->tokens, done->loss);
 }
 
 Metrics RunLog::values_of(const Window& window) const {
@@ -119,6 +126,7 @@ void RunLog::write(RunState& state, std::optional<double> epoch, const Metrics& 
   line.insert(varying.begin(), varying.end());
   file_.append(json_of(line));
   terminal_->log(state.step, line);
+  draw();
   if (track) each_tracker("log", state.step, [&](Tracker& tracker) { tracker.log(state.step, line); });
   for (const auto& [name, value] : line) last_[name] = value;
 }

@@ -57,6 +57,13 @@ class RunLog {
   bool apart_;  // trackers have their own interval
   Metrics last_;
   Since line_, report_;
+  struct Done {  // a step, as the terminal is told of it
+    std::int64_t step, tokens;
+    double loss;
+  };
+  void draw();
+  std::optional<Done> undrawn_;  // a step whose log line comes: the terminal shows it with its own numbers
+  std::int64_t log_every_, steps_;
 };
 
 }  // namespace hone::training

@@ -6,6 +6,7 @@
 
 #include "hone/config_read.h"
 #include "hone/hub.h"
+#include "hub/cross_encoder.h"
 #include "hub/sentence_files.h"
 #include "train/make_objective.h"
 
@@ -48,6 +49,9 @@ void take_sentence_defaults(Recipe& recipe) {
 
 std::map<std::string, std::string> files_beside(const Recipe& recipe, const Inputs& inputs, const Model& model) {
   auto files = make_objective(recipe)->folder_files(model, recipe.data.max_length);
+  const Classifier* classifier = model.classifier();
+  if (files.empty() && classifier && !classifier->of_tokens() && !inputs.source.empty())
+    return hub::cross_encoder_files(inputs.source);
   if (files.empty()) return files;
   for (const std::filesystem::path& source : {inputs.adapter_source, inputs.source})
     if (!source.empty() && hub::read_sentence_folder(source)) {

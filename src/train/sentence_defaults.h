@@ -14,7 +14,8 @@ namespace hone::training {
 // folder. A folder that is not there is somebody else's matter.
 void take_sentence_defaults(Recipe& recipe);
 
-// Objective::folder_files() of this run's checkpoints; with what the folder that it began with says besides.
+// Objective::folder_files() of this run's checkpoints; with what the folder that it began with says besides. Of a
+// cross-encoder its files.
 std::map<std::string, std::string> files_beside(const Recipe& recipe, const Inputs& inputs, const Model& model);
 
 }  // namespace hone::training

@@ -1,11 +1,15 @@
 // Models that are trained with a run's model.
 #include "train/trained_beside.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include "hone/hub.h"
+#include "hub/memory.h"
 #include "hub/own_tokenizer.h"
+#include "hub/sentence_files.h"
 #include "nn/prefix_scores.h"
+#include "nn/vector_module.h"
 #include "train/check_models.h"
 #include "train/give_head.h"
 #include "train/meta_twin.h"
@@ -43,6 +47,18 @@ void check_trained_beside(const std::string& role, const fs::path& source, const
   if (!from.needs.trained_beside.at(role).empty()) hub::check_same_tokens(from.tokenizer, source, option);
 }
 
+// Dense and LayerNorm of a folder of sentence-transformers, which are trained with the model that embeds.
+void add_vector_modules(const BesideFrom& from, Model& model, BesideSources& sources) {
+  if (from.recipe.objective.type != "embedding" || from.in_memory || from.source.empty()) return;
+  fs::path folder = from.checkpoint.empty() ? from.source : from.checkpoint;
+  if (const std::string& adapter = from.recipe.adapter.path; from.checkpoint.empty() && !adapter.empty())
+    if (const fs::path own = find_adapter_folder(adapter); hub::read_sentence_folder(own)) folder = own;
+  const auto said = hub::read_sentence_folder(folder);
+  if (!said) return;
+  hub::set_vector_modules(model, *said);
+  for (const hub::SentenceModule& one : said->modules) sources[one.path] = {folder / one.path, false};
+}
+
 }  // namespace
 
 BesideSources add_beside(const BesideFrom& from, Model& model) {
@@ -62,6 +78,7 @@ BesideSources add_beside(const BesideFrom& from, Model& model) {
       model.set_beside(its, std::move(made));
       sources[its] = {source, has_other_labels(*build_model(its_config, own), score_head())};
     });
+  add_vector_modules(from, model, sources);
   return sources;
 }
 
@@ -76,13 +93,28 @@ void fill_beside(Model& model, const BesideSources& sources, std::uint64_t seed,
 }
 
 void add_meta_beside(const Model& model, WeightTypes types, Model& twin) {
-  for (const auto& [name, own] : model.beside()) twin.set_beside(name, meta_twin(*own, "", types));
+  for (const auto& [name, own] : model.beside()) {
+    const auto* module = dynamic_cast<const nn::VectorModule*>(own.get());
+    if (!module) {
+      twin.set_beside(name, meta_twin(*own, "", types));
+      continue;
+    }
+    auto made = std::make_shared<nn::VectorModule>(module->form());
+    made->each_weight([&](const std::string&, Weight& weight) {
+      weight.fill(at::empty(weight.shape(), at::TensorOptions().device(at::kMeta).dtype(hub::type_of(weight, types))));
+    });
+    twin.set_beside(name, std::move(made));
+  }
 }
 
 std::vector<BesideFiles> files_of_beside(const Model& model, const Tokenizer* tokenizer, at::ScalarType type) {
   std::vector<BesideFiles> all;
-  for (const auto& [name, own] : model.beside())
-    all.push_back({name, own.get(), hub::model_files(*own, "", tokenizer, {.type = type})});
+  for (const auto& [name, own] : model.beside()) {
+    if (dynamic_cast<const nn::VectorModule*>(own.get()))  // which the package would not open with keys of models
+      all.push_back({name, own.get(), {.texts = {{"config.json", config::to_json(own->hf_config()) + "\n"}}}});
+    else
+      all.push_back({name, own.get(), hub::model_files(*own, "", tokenizer, {.type = type})});
+  }
   return all;
 }
 

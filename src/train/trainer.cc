@@ -151,18 +151,6 @@ void Trainer::choose_files() {
   beside_ = files_of_beside(model_, inputs.tokenizer.get(), save_types_->most());
 }
 
-Summary Trainer::run() {
-  try {
-    return run_to_its_end();
-  } catch (const std::exception& error) {
-    hooks_.failed(view(), error.what());
-    throw;
-  } catch (...) {
-    hooks_.failed(view(), "what was thrown is no std::exception");
-    throw;
-  }
-}
-
 Summary Trainer::run_to_its_end() {
   if (parts_.options.replay) return replay();
   start();
@@ -283,6 +271,7 @@ void Trainer::begin_step() {
 }
 
 void Trainer::after_update() {
+  updated_for_ = state_.step + 1;
   UpdaterEdit edit(stepper_->updater());
   hooks_.updated(view_of_step(), edit);
 }

@@ -78,6 +78,7 @@ class Trainer {
   void make_up_evaluation();
   void maybe_save();
   void save();
+  void save_after(const std::exception& error);
   void told_saved(const std::vector<std::string>& checkpoints);
   void begin_step();
   bool before_update(const PendingUpdate& update);
@@ -175,6 +176,7 @@ class Trainer {
   bool goes_on_ = false;        // interrupted: what is saved is not the end of the run
   double time_limit_ = 0;       // seconds of this process; 0: none
   double waited_for_data_ = 0;  // seconds, before the step that is made
+  std::int64_t updated_for_ = 0;  // the step that the newest update is of
   bool reads_late_ = false;     // a step of run(), whose numbers nobody needs at once
   double step_seconds_ = 0;     // of the last step
   Stopwatch clock_;

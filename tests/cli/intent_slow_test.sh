@@ -301,6 +301,7 @@ objective.grpo.top_k | grpo.yaml | --objective.top_k=20
 objective.grpo.min_p | grpo.yaml | --objective.min_p=0.9
 objective.grpo.repetition_penalty | grpo.yaml | --objective.repetition_penalty=2
 objective.grpo.stop | grpo.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.grpo.regex | grpo.yaml | '--objective.regex=\d{1,3}'
 objective.grpo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
 objective.grpo.rewards | grpo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
 objective.grpo.reward_weights | grpo.yaml | '--objective.reward_weights=[1, 3]'
@@ -369,6 +370,7 @@ objective.nash_md.top_k | nash_md.yaml | --objective.top_k=20
 objective.nash_md.min_p | nash_md.yaml | --objective.min_p=0.9
 objective.nash_md.repetition_penalty | nash_md.yaml | --objective.repetition_penalty=2
 objective.nash_md.stop | nash_md.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.nash_md.regex | nash_md.yaml | '--objective.regex=\d{1,3}'
 objective.nash_md.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
 objective.nash_md.rewards | nash_md.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
 objective.nash_md.reward_weights | nash_md.yaml | '--objective.reward_weights=[1, 3]'
@@ -391,6 +393,7 @@ objective.online_dpo.top_k | online_dpo.yaml | --objective.top_k=20
 objective.online_dpo.min_p | online_dpo.yaml | --objective.min_p=0.9
 objective.online_dpo.repetition_penalty | online_dpo.yaml | --objective.repetition_penalty=2
 objective.online_dpo.stop | online_dpo.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.online_dpo.regex | online_dpo.yaml | '--objective.regex=\d{1,3}'
 objective.online_dpo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
 objective.online_dpo.rewards | online_dpo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
 objective.online_dpo.reward_weights | online_dpo.yaml | '--objective.reward_weights=[1, 3]'
@@ -413,6 +416,7 @@ objective.ppo.top_k | ppo.yaml | --objective.top_k=20
 objective.ppo.min_p | ppo.yaml | --objective.min_p=0.9
 objective.ppo.repetition_penalty | ppo.yaml | --objective.repetition_penalty=2
 objective.ppo.stop | ppo.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.ppo.regex | ppo.yaml | '--objective.regex=\d{1,3}'
 objective.ppo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
 objective.ppo.rewards | ppo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
 objective.ppo.reward_weights | ppo.yaml | '--objective.reward_weights=[1, 3]'
@@ -444,6 +448,7 @@ objective.xpo.top_k | xpo.yaml | --objective.top_k=20
 objective.xpo.min_p | xpo.yaml | --objective.min_p=0.9
 objective.xpo.repetition_penalty | xpo.yaml | --objective.repetition_penalty=2
 objective.xpo.stop | xpo.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.xpo.regex | xpo.yaml | '--objective.regex=\d{1,3}'
 objective.xpo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
 objective.xpo.rewards | xpo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
 objective.xpo.reward_weights | xpo.yaml | '--objective.reward_weights=[1, 3]'
@@ -469,6 +474,7 @@ objective.rloo.top_k | rloo.yaml | --objective.top_k=20
 objective.rloo.min_p | rloo.yaml | --objective.min_p=0.9
 objective.rloo.repetition_penalty | rloo.yaml | --objective.repetition_penalty=2
 objective.rloo.stop | rloo.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.rloo.regex | rloo.yaml | '--objective.regex=\d{1,3}'
 objective.rloo.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
 objective.rloo.rewards | rloo.yaml | '--objective.rewards=[{type: format, pattern: "[^0-9]*"}]'
 objective.rloo.reward_weights | rloo.yaml | '--objective.reward_weights=[1, 3]'
@@ -496,6 +502,7 @@ objective.masked_lm.random_replace_prob | masked.yaml | --objective.random_repla
 objective.classification.labels | b.yaml | '--objective.labels=["1", "0"]'
 objective.classification.problem_type | b.yaml | --objective.problem_type=regression
 objective.classification.label_smoothing | b.yaml | --objective.label_smoothing=0.1
+objective.classification.regression_loss | b.yaml --objective.problem_type=regression | --objective.regression_loss=binary_cross_entropy
 objective.token_classification.labels | tagged.yaml | '--objective.labels=[O, B-1, B-0]'
 objective.token_classification.label_all_tokens | tagged.yaml | --objective.label_all_tokens=true
 objective.token_classification.label_smoothing | tagged.yaml | --objective.label_smoothing=0.1
@@ -676,6 +683,8 @@ metrics.bleu.top_k | which answers are written: tests/evals/written_test.cc |
 metrics.bleu.top_p | which answers are written: tests/evals/written_test.cc |
 metrics.bleu.seed | which answers are written: tests/evals/written_test.cc |
 metrics.bleu.stop | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.regex | which answers are written: tests/evals/written_test.cc |
+metrics.bleu.json_schema | which answers are written: tests/evals/written_test.cc |
 metrics.chrf.char_order | needs answers like the data's: tests/evals/written_golden_test.cc |
 metrics.chrf.word_order | needs answers like the data's: tests/evals/written_golden_test.cc |
 metrics.chrf.beta | needs answers like the data's: tests/evals/written_golden_test.cc |
@@ -693,6 +702,8 @@ metrics.chrf.top_k | which answers are written: tests/evals/written_test.cc |
 metrics.chrf.top_p | which answers are written: tests/evals/written_test.cc |
 metrics.chrf.seed | which answers are written: tests/evals/written_test.cc |
 metrics.chrf.stop | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.regex | which answers are written: tests/evals/written_test.cc |
+metrics.chrf.json_schema | which answers are written: tests/evals/written_test.cc |
 metrics.rouge.use_stemmer | needs answers like the data's: tests/evals/written_golden_test.cc |
 metrics.rouge.max_new_tokens | seq2seq.yaml '--metrics=[{type: rouge, max_new_tokens: 6}]' | --metrics.0.max_new_tokens=3
 metrics.rouge.num_beams | which answers are written: tests/evals/written_test.cc |
@@ -706,6 +717,8 @@ metrics.rouge.top_k | which answers are written: tests/evals/written_test.cc |
 metrics.rouge.top_p | which answers are written: tests/evals/written_test.cc |
 metrics.rouge.seed | which answers are written: tests/evals/written_test.cc |
 metrics.rouge.stop | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.regex | which answers are written: tests/evals/written_test.cc |
+metrics.rouge.json_schema | which answers are written: tests/evals/written_test.cc |
 metrics.question_answering.n_best | is measured by the objective, and refused twice: tests/train/written_answers_test.cc |
 metrics.question_answering.max_answer_length | is measured by the objective, and refused twice: tests/train/written_answers_test.cc |
 metrics.question_answering.null_threshold | is measured by the objective, and refused twice: tests/train/written_answers_test.cc |
@@ -724,6 +737,8 @@ metrics.ter.top_k | which answers are written: tests/evals/written_test.cc |
 metrics.ter.top_p | which answers are written: tests/evals/written_test.cc |
 metrics.ter.seed | which answers are written: tests/evals/written_test.cc |
 metrics.ter.stop | which answers are written: tests/evals/written_test.cc |
+metrics.ter.regex | which answers are written: tests/evals/written_test.cc |
+metrics.ter.json_schema | which answers are written: tests/evals/written_test.cc |
 callbacks | r.yaml | '--callbacks=[{type: early_stopping, patience: 1, min_drop: 100}]'
 callbacks.early_stopping.metric | r.yaml '--callbacks=[early_stopping]' | --callbacks.0.metric=eval_los
 callbacks.early_stopping.patience | r.yaml --trainer.eval_every=1 '--callbacks=[{type: early_stopping, min_drop: 100}]' | --callbacks.0.patience=1
@@ -1028,7 +1043,11 @@ generate --temperature | generate ../m1 --prompt a --max-new-tokens 16 --tempera
 generate --top-k | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --top-k 1
 generate --top-p | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --top-p 0.01
 generate --min-p | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 --json | --min-p 0.99
+generate --regex | generate ../m1 --prompt a --max-new-tokens 16 --json | --regex '[a-z]{3}'
+generate --json-schema | generate ../m1 --prompt a --max-new-tokens 16 --json | --json-schema '{"const": 5}'
 generate --repetition-penalty | generate ../m1 --prompt "some words to start with" --max-new-tokens 16 --temperature 0 --json | --repetition-penalty 9
+generate --presence-penalty | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --presence-penalty 90
+generate --frequency-penalty | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --frequency-penalty 90
 generate --num-beams | generate ../m1 --prompt "some words" --max-new-tokens 16 --temperature 0 --json | --num-beams 4
 generate --src-lang | generate ../t5 --prompt a --max-new-tokens 2 | --src-lang en_XX
 generate --tgt-lang | generate ../t5 --prompt a --max-new-tokens 2 | --tgt-lang en_XX
@@ -1037,6 +1056,7 @@ generate --seed | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2 
 generate --image | needs a model that reads pictures: tests/cli/images.test |
 generate --ignore-eos | needs a model that ends its texts: tests/generate |
 generate --batch-size | speed: prompts are independent of each other, tests/generate |
+serve --embeddings | tests/cli/serve_test.sh |
 serve --host | tests/cli/serve_test.sh |
 serve --port | tests/cli/serve_test.sh |
 serve --name | tests/cli/serve_test.sh |

@@ -89,6 +89,32 @@ start --max-length 5000
 grep -q 'warning: --max-length: got 5000, but the model was made for 3000 tokens' log || fail "no warning"
 stop
 
+# Vectors of texts: those of hone embed.
+start --embeddings --max-length 50 --batch-size 2
+grep -q "^m at http://127.0.0.1:$port/v1/embeddings: vectors of 32 numbers, of texts of up to 50 tokens" out ||
+  fail "$(cat out)"
+got=$(ask POST /v1/embeddings '{"input": ["xyz", "abc"], "dimensions": 6}' | grep -o '"embedding":\[[^]]*\]')
+expected=$(hone embed m --dims 6 --text xyz --text abc | grep -o '"embedding":\[[^]]*\]')
+rounded() { sed -E 's/(\.[0-9]{4})[0-9]*/\1/g' <<<"$1"; }
+[ "$(rounded "$got")" = "$(rounded "$expected")" ] || fail "vectors: got $got, expected $expected"
+ask POST /v1/completions '{"prompt": "a"}' | grep -q 'no such path' || fail "a model of vectors answers"
+stop
+status=0; hone serve m --port 0 --embeddings --prompt-cache 5 2>err || status=$?
+[ $status = 2 ] && grep -q 'prompt-cache: not of a model that gives vectors' err || fail "$(cat err)"
+cp -r m sentences
+printf '%s' '[{"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"},
+  {"idx":1,"name":"1","path":"1_Pooling","type":"sentence_transformers.models.Pooling"}]' >sentences/modules.json
+mkdir sentences/1_Pooling
+echo '{"word_embedding_dimension":32,"pooling_mode_mean_tokens":true}' >sentences/1_Pooling/config.json
+mv m language && cp -r sentences m
+start
+grep -q '/v1/embeddings' out || fail "a folder of sentence-transformers gives answers: $(cat out)"
+stop
+start --embeddings=false
+grep -q 'answers at a time' out || fail "--embeddings=false: $(cat out)"
+stop
+rm -r m && mv language m
+
 # A stop finishes what is begun.
 start
 exec 4<>"/dev/tcp/127.0.0.1/$port"

@@ -52,7 +52,7 @@ void expect_loss(const LossCase& c, const std::string& what) {
 TEST(CudaLoss, AgreesWithTheReferenceForEveryOption) {
   for (const at::ScalarType type : kAllTypes)
     for (const std::int64_t vocab : {1, 31, 32, 33, 100, 1000})
-      for (const CrossEntropyOptions options :
+      for (const CrossEntropyOptions& options :
            {CrossEntropyOptions{}, CrossEntropyOptions{.label_smoothing = 0.1},
             CrossEntropyOptions{.label_smoothing = 0.2, .z_loss = 0.01}, CrossEntropyOptions{.by_probability = true}}) {
         LossCase c = loss_case(vocab < 100 ? 40 : 4, vocab, type);

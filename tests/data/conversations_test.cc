@@ -78,6 +78,37 @@ constexpr const char* kTwoTurns =
     R"({"role": "assistant", "content": "ONE"}, {"role": "user", "content": "two"}, )"
     R"({"role": "assistant", "content": "TWO"}]})";
 
+// What a message says beside its text may be meant: who wrote it is told that nobody reads it.
+TEST(Conversations, FieldsOfMessagesThatNobodyReadsAreTold) {
+  const TempFolder folder;
+  using Names = std::vector<std::string>;
+  const auto unread = [&](const std::string& lines, const std::string& chat_template = kTemplate) {
+    const std::string path = folder.write("a.jsonl", lines);
+    const auto tokenizer = tokenizer_with(chat_template);
+    const auto all = Dataset::make(files({path}), *tokenizer, {})->report().unread_fields;
+    return all.contains(path) ? all.at(path) : Names{};
+  };
+  const std::string user = R"({"role": "user", "content": "a", "foo": null, "name": "b", "weight": 0})";
+  const auto messages = [&](const std::string& more) {
+    return R"({"messages": [)" + user + R"(, {"role": "assistant", "content": "c", "loss": true)" + more + "}]}\n";
+  };
+  EXPECT_EQ(unread(messages("")), Names{});
+  EXPECT_EQ(unread(messages(R"(, "masked": true)") + messages(R"(, "masked": false, "foo": 1)")),
+            (Names{"messages[].masked", "messages[].foo"}));
+  EXPECT_EQ(unread(messages(R"(, "masked": true, "foo": 1)"),
+                   std::string(kTemplate) + "{% for m in messages %}{% if m.foo %}{% endif %}{% endfor %}"),
+            Names{"messages[].masked"});
+  EXPECT_EQ(unread(messages(R"(, "reasoning": "b")"),
+                   std::string(kTemplate) + "{% for m in messages %}{{ m.reasoning_content }}{% endfor %}"),
+            Names{});
+  EXPECT_EQ(unread(R"({"id": 1, "conversations": [{"from": "human", "value": "a", "markdown": 1}, )"
+                   R"({"from": "gpt", "value": "b"}]})"),
+            (Names{"id", "conversations[].markdown"}));
+  EXPECT_EQ(unread(R"({"prompt": [{"role": "user", "content": "a", "foo": 1}], )"
+                   R"("completion": [{"role": "assistant", "content": "b", "ignore": 1}]})"),
+            (Names{"prompt[].foo", "completion[].ignore"}));
+}
+
 TEST(Conversations, OfOpenAiAreLearntWhereTheAssistantWrites) {
   const Made made = talk_of(kTwoTurns);
   EXPECT_EQ(made.text, "s:S<|eos|>u:one<|eos|>a:ONE<|eos|>u:two<|eos|>a:TWO<|eos|>");

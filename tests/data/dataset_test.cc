@@ -121,6 +121,14 @@ TEST(Batch, IsPaddedOnTheRightToItsLongestRow) {
   EXPECT_EQ(data->batch({1}, 0).length, 3);
 }
 
+TEST(Batch, NamesRecordsOfAOneLineArrayApart) {
+  const TempFolder folder;
+  Dataset::Options options;
+  options.packing = Packing::none;
+  const auto data = make({folder.write("a.json", "[\"a\", \"b\"]")}, options);
+  EXPECT_EQ(data->record_name(1), folder.file("a.json") + ":1[1]");
+}
+
 TEST(Batch, KeepsTheTargetAcrossACut) {
   const TempFolder folder;
   Dataset::Options options;

@@ -10,6 +10,7 @@
 #include "data/picture_reader.h"
 #include "data/pictures.h"
 #include "data/tokenise.h"
+#include "harness/errors.h"
 #include "hone/data.h"
 #include "hone/safetensors.h"
 #include "io/json.h"
@@ -29,11 +30,17 @@ struct WordsGolden {
   explicit WordsGolden(const std::string& name)
       : folder(golden_path("picture_words/" + name)), words(io::read_json_file(folder / "words.json")) {
     const auto id = [&](const char* key) { return words.value(key, std::int32_t{-1}); };
+    const std::map<std::string, PictureWords> kinds{{"none", PictureWords::none},
+                                                    {"rows", PictureWords::rows},
+                                                    {"named", PictureWords::named},
+                                                    {"bracketed", PictureWords::bracketed}};
     input = {.token = id("token"),
              .patch_size = words["patch"],
+             .frames = words.value("frames", 1),
              .merged = words["merged"],
              .side = words["side"],
-             .words = id("before") >= 0         ? PictureWords::framed
+             .words = words.contains("words")    ? kinds.at(words["words"])
+                      : id("before") >= 0        ? PictureWords::framed
                       : words.contains("joined") ? PictureWords::none
                                                  : PictureWords::tiled,
              .before = id("before"),
@@ -41,6 +48,13 @@ struct WordsGolden {
              .joined = words.contains("joined")};
     reader = data::open_pictures(input, folder);
     tokenizer = load_tokenizer(folder.string());
+  }
+  // Of a picture's tokens, where rows have one behind them.
+  bool is_word(const data::PlacedPicture& picture, std::uint64_t token) const {
+    if (input.words != PictureWords::rows) return false;
+    const PatchGrid grid = reader->grid(picture.file);
+    const auto row = static_cast<std::uint64_t>(grid.columns / input.merged);
+    return token % (row + 1) == row;
   }
   static PictureFile file(const std::string& name) { return {.path = golden_path("images/files/" + name).string()}; }
 
@@ -52,7 +66,9 @@ struct WordsGolden {
 };
 
 TEST(PictureWords, AreTransformers) {
-  for (const char* name : {"gemma3", "idefics3", "llava_next"}) {
+  for (const char* name : {"gemma3", "idefics3", "llava_next", "pixtral", "qwen3_5", "lfm2_vl",
+                           "internvl"}) {
+    SCOPED_TRACE(name);
     const WordsGolden golden(name);
     const auto of_places = data::tokenizer_of_places(*golden.tokenizer, golden.reader.get());
     EXPECT_EQ(of_places != nullptr, golden.input.words == PictureWords::framed);
@@ -65,7 +81,8 @@ TEST(PictureWords, AreTransformers) {
       const auto placed = data::widen_places({ids}, pictures, {*golden.reader, tokenizer}, "a test");
       EXPECT_EQ(ids, one["ids"].get<std::vector<std::int32_t>>());
       for (const data::PlacedPicture& picture : placed)
-        for (std::uint64_t t = 0; t < picture.tokens; ++t) EXPECT_EQ(ids[picture.begin + t], golden.input.token);
+        for (std::uint64_t t = 0; t < picture.tokens; ++t)
+          EXPECT_EQ(ids[picture.begin + t] == golden.input.token, !golden.is_word(picture, t)) << t;
     }
   }
 }
@@ -88,6 +105,52 @@ TEST(PictureWords, JoinedPicturesHaveTransformersNumbers) {
       ASSERT_NEAR(made.values[i], expected[at], 1e-6f * std::max(1.0f, std::abs(expected[at]))) << i;
     }
   }
+}
+
+// What the model reads of a picture, patch by patch.
+TEST(PictureWords, PatchesAreTransformers) {
+  for (const char* name : {"pixtral", "lfm2_vl", "internvl"}) {
+    const WordsGolden golden(name);
+    const Safetensors values((golden.folder / "values.safetensors"));
+    ASSERT_EQ(values.tensors().size(), 3u);
+    for (const TensorInfo& tensor : values.tensors()) {
+      SCOPED_TRACE(std::string(name) + " " + tensor.name);
+      std::vector<float> expected(tensor.bytes() / sizeof(float));
+      values.read(tensor, std::as_writable_bytes(std::span(expected)));
+      const Patches made = golden.reader->read(WordsGolden::file(tensor.name));
+      ASSERT_EQ(made.values.size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        ASSERT_NEAR(made.values[i], expected[i], 1e-6f * std::max(1.0f, std::abs(expected[i]))) << i;
+    }
+  }
+}
+
+// Of LFM2-VL all of a picture has another grid than its tiles, or is not there.
+TEST(PictureWords, TilesHaveGridsOfTheirOwn) {
+  const WordsGolden golden("lfm2_vl");
+  const PictureFile file = WordsGolden::file("rgb.png");
+  const PatchGrid tile = golden.reader->grid(file), whole{1, 2, 4};
+  EXPECT_EQ(tile, (PatchGrid{1, 4, 4}));
+  EXPECT_EQ(golden.reader->tiles(file).grid_of(4, tile), whole);
+  EXPECT_EQ(golden.reader->tiles(file).grid_of(3, tile), tile);
+  const auto shared = std::make_shared<const PictureFile>(file);
+  std::vector<DocPicture> tiles;
+  for (std::int64_t i = 0; i < 5; ++i) tiles.push_back({10 * i, i < 4 ? 4 : 2, shared, golden.reader, i});
+  HostPictures made;
+  add_pictures(made, {{.pictures = tiles, .row = 1}});
+  ASSERT_EQ(made.spans.size(), 5u);
+  EXPECT_EQ(made.spans[3].grid, tile);
+  EXPECT_EQ(made.spans[4].grid, whole);
+  EXPECT_EQ(std::ssize(made.values), (4 * 16 + 8) * golden.input.values());
+  tiles[4].tokens = 4;
+  EXPECT_HONE_ERROR(add_pictures(made, {{.pictures = tiles}}), data, "2 tokens of the model's; expected 4");
+}
+
+TEST(PictureWords, AFolderOfAnotherUnitIsAnError) {
+  WordsGolden golden("pixtral");
+  golden.input.merged = 3;
+  const auto other = data::open_pictures(golden.input, golden.folder);
+  EXPECT_HONE_ERROR(other->grid(WordsGolden::file("tall.png")), config, "expected multiples of 12");
 }
 
 // Offsets are those of the text as it was given: what was written for a place is the place's.

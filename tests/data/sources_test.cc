@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include "base/log.h"
+#include "data/indexed_line.h"
 #include "data/source.h"
 #include "support.h"
 
@@ -157,6 +158,27 @@ TEST(Json, StreamsAnArrayOfObjectsOrStrings) {
   EXPECT_TRUE(read(folder.write("b.json", " [ ] ")).empty());
 }
 
+TEST(Json, NamesElementsOfOneLineByTheirIndex) {
+  const TempFolder folder;
+  const auto names = [&](const std::string& content) {
+    std::vector<std::string> all;
+    for (const Record& record : read(folder.write("a.json", content))) all.push_back(data::line_words(record.line));
+    return all;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names("[\"a\", \"b\" ,\"c\"]\n"), (Names{"1[0]", "1[1]", "1[2]"}));
+  EXPECT_EQ(names("[\"a\",\n\"b\", \n\"c\"\n, \"d\"]"), (Names{"1", "2", "3", "4"}));
+  EXPECT_EQ(names("[\"a\",\n{\"text\":\n\"b\"}, \"c\",\r\n\"d\",\"e\"\n]"), (Names{"1", "2", "3", "4[3]", "4[4]"}));
+  EXPECT_EQ(names("[\"a\"]"), Names{"1"});
+  EXPECT_THAT(read_error(folder.write("a.json", "[\"a\", 5]")), HasSubstr("a.json:1[1]: got a number"));
+  std::string many = "[\"a\"";
+  for (int i = 1; i < 1001; ++i) many += ", \"a\"";
+  EXPECT_EQ(names(many + "]")[1000], "1[1000]");
+  EXPECT_EQ(data::line_words(data::indexed_line(1 << 20, 7)), "1048576");  // there is no room for both
+  EXPECT_EQ(data::line_words(data::indexed_line((1 << 20) - 1, (1 << 30) - 1)), "1048575[1073741823]");
+  EXPECT_EQ(data::line_of(data::indexed_line(3, 7)), 3);
+}
+
 TEST(Json, ReadsElementsLongerThanABlock) {
   const TempFolder folder;
   const std::string big(300'000, 'x');
@@ -266,6 +288,16 @@ TEST(Csv, SaysThatSemicolonsSeparateNothing) {
   EXPECT_THAT(read_error(folder.write("b.csv", "He came; he saw and left again.\n")), HasSubstr("no known fields"));
   const SourceFile by_number = {.path = folder.file("b.csv"), .columns = {{"text", "1"}}, .header = {}};
   EXPECT_EQ(text_of(read_as(by_number)[0]), "He came; he saw and left again.");
+}
+
+TEST(Csv, SaysThatLinesEndWithACarriageReturnAlone) {
+  const TempFolder folder;
+  for (const std::string content : {"text,label\rone,1\rtwo,2\r", "text\rone", "\"a\",\"b\"\r\"c\",\"d\"\r"})
+    EXPECT_THAT(read_error(folder.write("a.csv", content)),
+                HasSubstr("a.csv: its lines end with a carriage return alone (\\r), so that the whole file is one"));
+  EXPECT_THAT(read_error(folder.write("a.tsv", "text\tlabel\rone\t1\r")), HasSubstr("expected \\n or \\r\\n"));
+  EXPECT_EQ(read(folder.write("b.csv", "text\r\none\rtwo\r\n")).size(), 1u);  // a character of a text
+  EXPECT_EQ(text_of(read(folder.write("b.csv", "text\r\n\"one\rtwo\"\r\n"))[0]), "one\rtwo");
 }
 
 TEST(Csv, SaysWhatIsWrong) {

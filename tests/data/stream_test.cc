@@ -145,6 +145,23 @@ TEST_F(Streams, EveryRecordComesOncePerPassAndWindowsAreShuffled) {
   for (int step = 0; step < 4; ++step) EXPECT_EQ(streamed.next()[0].ids, read.next()[0].ids);
 }
 
+// One line of several records, as json.dump writes it, between others: each has a name and a number of its own.
+TEST_F(Streams, NameRecordsOfAOneLineArrayApart) {
+  std::string array = "[";
+  for (int i = 0; i < 5; ++i) array += fmt::format("{}{{\"text\": \"text {} of the array\"}}", i ? ", " : "", i);
+  const std::vector<DataFile> both = files({lines("a.jsonl", 3), folder_.write("b.json", array + "]")});
+  std::set<std::string> expected;
+  for (int i = 1; i <= 3; ++i) expected.insert(folder_.file("a.jsonl") + fmt::format(":{}", i));
+  for (int i = 0; i < 5; ++i) expected.insert(folder_.file("b.json") + fmt::format(":1[{}]", i));
+  const auto data = open(both);
+  Loader loader(data, loading_);
+  std::set<std::string> seen;
+  for (int documents = 0; documents < 40;)
+    for (const HostBatch& batch : loader.next())
+      for (const Doc& doc : batch.docs) ++documents, seen.insert(data->record_name(doc.record));
+  EXPECT_EQ(seen, expected);
+}
+
 TEST_F(Streams, GoOnFromAnyStep) {
   expect_resumes(files({lines("a.jsonl", 97)}));  // seeks
   loading_.shuffle = false;

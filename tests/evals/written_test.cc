@@ -121,6 +121,11 @@ TEST_F(WrittenByT5, AsOptionsSayOrElseTheFolder) {
   expect_written(", min_new_tokens: 9", config);
   config = folder_, config.stop = {answers(folder_)[2].text.substr(1, 1)};
   expect_written(", stop: " + nlohmann::json({config.stop[0]}).dump(), config);
+  folder_.eos_token_id = {1};
+  config = folder_, config.regex = "[0-9]{3,9}";
+  expect_written(", regex: '[0-9]{3,9}'", config);
+  config = folder_, config.json_schema = R"({"enum": [123, 4567]})";
+  expect_written(R"(, json_schema: '{"enum": [123, 4567]}')", config);
 }
 
 // Nothing is, unless a temperature is asked for; then each record has a seed of its own.

@@ -92,6 +92,7 @@ TEST_F(Defaults, WhatIsNotSupportedIsToldOfAndTheModelCanBeUsed) {
   const std::string without = "answers are made without what hone does not support: ";
   expect_warning("encoder_no_repeat_ngram_size", "3", without + "\"encoder_no_repeat_ngram_size\"");
   expect_warning("bad_words_ids", "[[5, 6]]", without + "\"bad_words_ids of several tokens\"");
+  expect_warning("sequence_bias", "[[[5, 6], 1]]", without + "\"sequence_bias of several tokens\"");
   for (const char* seconds : {"30", "0.5", "0"}) expect_warning("max_time", seconds, without + "\"max_time\"");
   expect_warning("max_time", "null, \"penalty_alpha\": 0.6", without + "\"penalty_alpha\"");
 }
@@ -107,6 +108,7 @@ TEST_F(Defaults, UnknownKeysArePassedOverWithAWarning) {
 TEST_F(Defaults, BeamsAndWhatIsForbiddenAreRead) {
   const GenerateConfig config = read(R"({"num_beams": 4, "length_penalty": 2, "early_stopping": true, "min_length": 56,
     "min_new_tokens": 3, "no_repeat_ngram_size": 3, "bad_words_ids": [[5], [6]], "suppress_tokens": [7],
+    "sequence_bias": [[[8], -2.5], [[9], 1]],
     "forced_bos_token_id": 0, "forced_eos_token_id": 2})");
   EXPECT_EQ(config.num_beams, 4);
   EXPECT_EQ(config.length_penalty, 2);
@@ -115,12 +117,15 @@ TEST_F(Defaults, BeamsAndWhatIsForbiddenAreRead) {
   EXPECT_EQ(config.min_new_tokens, 3);
   EXPECT_EQ(config.no_repeat_ngram_size, 3);
   EXPECT_EQ(config.suppress_tokens, (std::vector<std::int32_t>{5, 6, 7}));
+  EXPECT_EQ(config.logit_bias, (std::vector<std::pair<std::int32_t, double>>{{8, -2.5}, {9, 1}}));
   EXPECT_EQ(config.forced_bos_token_id, 0);
   EXPECT_EQ(config.forced_eos_token_id, 2);
   EXPECT_EQ(read(R"({"early_stopping": "never"})").early_stopping, EarlyStopping::never);
   expect_problem("bad_words_ids", "[[]]", "expected lists of tokens");
   expect_problem("bad_words_ids", "[[512]]", "expected lists of tokens");
   expect_problem("suppress_tokens", "[100000]", "expected tokens of the model");
+  expect_problem("sequence_bias", "[[[512], 1]]", "expected a list of [[token of the model], number]");
+  expect_problem("sequence_bias", "[[[5]]]", "expected a list of [[token of the model], number]");
   expect_problem("num_beams", "0", "got 0, expected");
 }
 

@@ -88,8 +88,8 @@ TEST_F(SentenceFiles, WhatHoneHasNotIsRefused) {
     EXPECT_HONE_ERROR(read_sentence_folder(folder_.path()), checkpoint, fact);
   };
   refused({{"modules.json", R"([{"path": "", "type": "a.Transformer"}, {"path": "1_Pooling", "type": "a.Pooling"},
-                               {"path": "2_Dense", "type": "a.Dense"}])"}},
-          "module \"a.Dense\": hone has Transformer, Pooling and Normalize");
+                               {"path": "2_Router", "type": "a.Router"}])"}},
+          "module \"a.Router\": hone has Transformer, Pooling, Dense, LayerNorm and Normalize");
   refused({{"modules.json", R"([{"path": "0_Transformer", "type": "a.Transformer"}])"}}, "expected Transformer in the");
   refused({{"modules.json", R"([{"path": "", "type": "a.Transformer"}])"}}, "no module Pooling");
   refused({{"modules.json", "[1]"}}, "a value of another kind");
@@ -98,7 +98,7 @@ TEST_F(SentenceFiles, WhatHoneHasNotIsRefused) {
                     normalize = R"({"path": "2_Normalize", "type": "a.Normalize"})";
   for (const std::string& others : {normalize + ", " + pooling, pooling + ", " + pooling,
                                     pooling + ", " + normalize + ", " + normalize})
-    refused({{"modules.json", first + others + "]"}}, "in this order, each once");
+    refused({{"modules.json", first + others + "]"}}, "in this order; all but Dense and LayerNorm once");
   constexpr const char* kPrompts = "config_sentence_transformers.json";
   refused({{kPrompts, R"({"prompts": {"a": "b"}, "default_prompt_name": "c"})"}}, "default_prompt_name: got \"c\"");
   refused({{kPrompts, R"({"truncate_dim": 0})"}}, "truncate_dim: got 0");

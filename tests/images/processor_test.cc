@@ -34,7 +34,7 @@ TEST(Processors, GiveTransformersNumbers) {
           << "number " << i << ": got " << made.values[i] << ", expected " << expected[i];
     types.insert(std::string(processor->type()));
   }
-  EXPECT_EQ(types.size(), 7u);
+  EXPECT_EQ(types.size(), 12u);
 }
 
 // The file's own size is enough to know how many numbers and tokens it becomes.
@@ -66,7 +66,8 @@ TEST(Processors, LayOutPicturesOfAllSizesAsTransformersDoes) {
 }
 
 TEST(Processors, MakeWhatTheirLayoutSays) {
-  for (const char* name : {"clip", "siglip", "llava", "qwen2-vl", "gemma3-scan", "idefics3", "smolvlm"})
+  for (const char* name : {"clip", "siglip", "llava", "qwen2-vl", "gemma3-scan", "idefics3", "smolvlm", "pixtral",
+                           "lfm2-vl", "lfm2-vl-tiles", "internvl"})
     for (const char* file : {"orientation-6.jpg", "tall.png", "turned.webp", "rgba.png"}) {
       SCOPED_TRACE(std::string(name) + ", " + file);
       const auto processor = golden_processor(name);
@@ -159,6 +160,44 @@ TEST_F(ProcessorFiles, OfOthersSayWhatIsMissing) {
                     checkpoint, "max_image_size: expected longest_edge");
   EXPECT_HONE_ERROR(of(R"({"image_processor_type": "SmolVLMImageProcessor")"), checkpoint, "preprocessor_config.json");
   EXPECT_HONE_ERROR(of("[3]"), checkpoint, "expected an object of keys");
+}
+
+// Among words the processor of both says in what steps sides grow, whatever the one of pictures says.
+TEST_F(ProcessorFiles, OfPixtralAreAskedByWhoReadsPicturesAmongWords) {
+  const auto layout_of = [&](const std::string& beside) {
+    of(R"({"image_processor_type": "PixtralImageProcessor", "patch_size": 14})");
+    folder_.write("processor_config.json", beside);
+    return open_processor(folder_.path(), Use::among_words)->layout({30, 15}).shape;
+  };
+  using Shape = std::vector<std::int64_t>;
+  EXPECT_EQ(layout_of(R"({"patch_size": 14, "spatial_merge_size": 2})"), (Shape{1, 3, 56, 28}));
+  EXPECT_EQ(layout_of(R"({"patch_size": 14})"), (Shape{1, 3, 42, 28}));
+  EXPECT_EQ(layout_of("{}"), (Shape{1, 3, 32, 16}));
+  EXPECT_EQ(open_processor(folder_.path())->layout({30, 15}).shape, (Shape{1, 3, 42, 28}));
+  EXPECT_HONE_ERROR(layout_of(R"({"image_break_token": "<br>"})"), checkpoint, "image_break_token: expected [IMG_BREAK]");
+  EXPECT_HONE_ERROR(of(R"({"image_processor_type": "PixtralImageProcessor", "do_center_crop": true})"), checkpoint,
+                    "do_center_crop: got true");
+  EXPECT_HONE_ERROR(of(R"({"image_processor_type": "PixtralImageProcessor", "size": {"height": 3}})"), checkpoint,
+                    "size: expected longest_edge");
+}
+
+// InternVL's own processor cuts whatever is said; LFM2-VL's has no use for texts without tokens beside pictures.
+TEST_F(ProcessorFiles, OfInternVlAreCutAmongWords) {
+  EXPECT_EQ(of(R"({"image_processor_type": "GotOcr2ImageProcessor", "crop_to_patches": false})")->layout({9, 18}).tiles,
+            1);
+  EXPECT_EQ(open_processor(folder_.path(), Use::among_words)->layout({9, 18}).tiles, 3);
+  EXPECT_HONE_ERROR(of(R"({"image_processor_type": "GotOcr2ImageProcessor", "size": {"height": 3, "width": 4}})"),
+                    checkpoint, "size: expected height and width, both the same");
+  EXPECT_HONE_ERROR(of(R"({"image_processor_type": "GotOcr2ImageProcessor", "min_patches": 13})"), checkpoint,
+                    "min_patches: got 13");
+  of(R"({"image_processor_type": "Lfm2VlImageProcessorFast"})");
+  folder_.write("processor_config.json", R"({"use_image_special_tokens": false})");
+  EXPECT_HONE_ERROR(open_processor(folder_.path(), Use::among_words), checkpoint,
+                    "use_image_special_tokens: got false");
+  EXPECT_HONE_ERROR(of(R"({"image_processor_type": "Lfm2VlImageProcessor", "min_tiles": 1})"), checkpoint,
+                    "min_tiles: got 1, expected at least 2");
+  EXPECT_HONE_ERROR(of(R"({"image_processor_type": "Lfm2VlImageProcessor", "tile_size": 500})"), checkpoint,
+                    "tile_size: got 500, expected a multiple of encoder_patch_size times downsample_factor (32)");
 }
 
 TEST_F(ProcessorFiles, NeverMakeMoreThanThereIsRoomFor) {

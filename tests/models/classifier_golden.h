@@ -71,7 +71,7 @@ inline Tensor classification_loss(const Model& model, const Batch& batch, Pass& 
 
 // A key's bias moves all scores of a query alike, which softmax does not see: its gradient is rounding alone.
 inline double floor_of_keys(const std::string& weight) {
-  for (const char* end : {"key.bias", "k_lin.bias", "key_proj.bias", "attn.k.bias"})
+  for (const char* end : {"key.bias", "k_lin.bias", "key_proj.bias", "attn.k.bias", "k_proj.bias"})
     if (weight.ends_with(end)) return 1e-1;
   return 1e-3;
 }

@@ -73,7 +73,12 @@ INSTANTIATE_TEST_SUITE_P(Models, ClassifierGolden,
                                                           "roberta-several", "qwen3-regression", "mistral-several",
                                                           "modernbert", "modernbert-odd", "distilbert", "deberta",
                                                           "deberta-odd", "deberta-one", "electra", "albert",
-                                                          "albert-groups", "mpnet"})),
+                                                          "albert-groups", "mpnet", "nomic_bert", "nomic_bert-odd",
+                                                          "gte", "gte-odd", "jina_embeddings_v3", "eurobert",
+                                                          "eurobert-bos", "eurobert-mean", "xlm-roberta-xl", "ernie",
+                                                          "ernie-plain", "megatron-bert", "rembert", "roformer",
+                                                          "roberta-prelayernorm", "data2vec-text", "deberta-v1",
+                                                          "deberta-v1-odd", "esm", "esm-odd"})),
                          print_golden);
 
 }  // namespace

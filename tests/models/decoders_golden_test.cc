@@ -45,7 +45,10 @@ TEST_P(DecoderGolden, EveryGradient) {
   mean_loss(*model, batch, pass).backward();
   // Input gates that are all larger by the same number change next to nothing: their bias's gradient is a small sum of
   // large parts, off by 2e-5 of itself in transformers' own fp32. Of xIELU's steepness parts of all tokens cancel.
-  expect_golden_gradients(*model, golden_.tensors, [](const std::string& name) {
+  const std::string family = GetParam().name;
+  const bool unrotated = family.starts_with("opt") || family.starts_with("biogpt") || family.starts_with("xglm");
+  expect_golden_gradients(*model, golden_.tensors, [&](const std::string& name) {
+    if (unrotated && name.ends_with("k_proj.bias")) return 1e-2;  // alike for all keys: zero, but for roundings
     return name.ends_with("igate_preact.bias") || name.find("act_fn.alpha") != name.npos ? 1e-2 : 1e-3;
   });
 }
@@ -67,7 +70,7 @@ TEST_P(DecoderGolden, TheCacheGivesWhatAWholePassGives) {
 INSTANTIATE_TEST_SUITE_P(Models, DecoderGolden, testing::ValuesIn(golden_params(golden_names(kDecoders))),
                          print_golden);
 
-TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 124u); }
+TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 160u); }
 
 TEST(Decoders, CheckpointedBlocksGiveTheSameBits) {
   for (const std::string& name : golden_names(kDecoders))

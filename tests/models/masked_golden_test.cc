@@ -78,7 +78,11 @@ TEST_P(MaskedGolden, ConfigComesBackAsItWas) { expect_same_config(kMasked / GetP
 INSTANTIATE_TEST_SUITE_P(Models, MaskedGolden,
                          testing::ValuesIn(golden_params({"bert", "bert-odd", "roberta", "modernbert",
                                                           "modernbert-odd", "distilbert", "deberta",
-                                                          "deberta-legacy", "electra", "albert", "mpnet"})),
+                                                          "deberta-legacy", "electra", "albert", "mpnet",
+                                                          "nomic_bert", "gte", "jina_embeddings_v3", "eurobert",
+                                                          "xlm-roberta-xl", "ernie", "megatron-bert", "rembert",
+                                                          "roformer", "roberta-prelayernorm", "data2vec-text",
+                                                          "deberta-v1", "esm"})),
                          print_golden);
 
 class MaskedFolders : public testing::TestWithParam<const char*> {

@@ -27,7 +27,9 @@ std::map<std::string, config::Node> configurations() {
     const bool of_model = fs::exists(entry.path().parent_path() / "model.safetensors");
     if (entry.path().filename() != "config.json" || !of_model) continue;
     config::Node node = config::read_file(entry.path().string());
-    std::erase_if(node.entries(), [](const auto& one) { return one.first == "architectures"; });  // heads are asked for
+    std::erase_if(node.entries(), [](const auto& one) {  // heads are asked for, and one that continues texts, too
+      return one.first == "architectures" || one.first == "use_bidirectional_attention";
+    });
     if (const config::Node* type = node.find("model_type")) all.emplace(type->text(), node);
   }
   return all;

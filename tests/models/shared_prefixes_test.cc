@@ -62,7 +62,10 @@ TEST(SharedPrefixes, ChangeNothing) {
                                    {"mistral-sliding", kGoldens},
                                    {"rope-dynamic-short", kGoldens},
                                    {"gpt2", "tests/golden/gpt2"},
-                                   {"gemma4", kDecoders}}) {
+                                   {"gemma4", kDecoders},
+                                   {"opt", kDecoders},
+                                   {"bloom", kDecoders},
+                                   {"falcon-alibi", kDecoders}}) {
     SCOPED_TRACE(name);
     const Golden golden(name, root);
     const auto model = golden.model(Precision::fp64);

@@ -72,7 +72,12 @@ INSTANTIATE_TEST_SUITE_P(Models, TokenLabelsGolden,
                                                           "tokens-modernbert", "tokens-llama", "tokens-qwen3",
                                                           "tokens-gemma2", "tokens-stablelm", "tokens-gpt2",
                                                           "tokens-deberta", "tokens-electra", "tokens-albert",
-                                                          "tokens-mpnet"})),
+                                                          "tokens-mpnet", "tokens-nomic_bert", "tokens-gte",
+                                                          "tokens-jina_embeddings_v3", "tokens-eurobert",
+                                                          "tokens-xlm-roberta-xl", "tokens-ernie",
+                                                          "tokens-megatron-bert", "tokens-rembert", "tokens-roformer",
+                                                          "tokens-roberta-prelayernorm", "tokens-data2vec-text",
+                                                          "tokens-deberta-v1", "tokens-esm"})),
                          print_golden);
 
 std::unique_ptr<Model> from_llama(const HeadRequest& head) {

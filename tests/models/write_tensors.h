@@ -11,7 +11,7 @@
 
 namespace hone::test {
 
-// Tensors in fp32, as a file.
+// Tensors in fp32, or in fp8, as a file.
 inline void write_tensors(const std::filesystem::path& file, const std::map<std::string, at::Tensor>& tensors) {
   nlohmann::ordered_json header;
   std::string data;
@@ -19,7 +19,8 @@ inline void write_tensors(const std::filesystem::path& file, const std::map<std:
     const at::Tensor dense = tensor.contiguous();
     const std::size_t begin = data.size();
     data.append(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes());
-    header[name] = {{"dtype", "F32"}, {"shape", dense.sizes().vec()}, {"data_offsets", {begin, data.size()}}};
+    const char* type = tensor.scalar_type() == at::kFloat8_e4m3fn ? "F8_E4M3" : "F32";
+    header[name] = {{"dtype", type}, {"shape", dense.sizes().vec()}, {"data_offsets", {begin, data.size()}}};
   }
   std::string text = header.dump(), size(8, '\0');
   text.resize((text.size() + 7) / 8 * 8, ' ');

@@ -140,6 +140,22 @@ TEST(LearntFrom, GradientsAreThoseOfPromptsApart) {
     }
 }
 
+TEST(Sample, AnswersHaveTheForm) {
+  const auto model = small_model();
+  const World world;
+  struct NoModels final : Resources {
+    RoleModel model(const std::string&) const override { throw Error(ErrorKind::bug, "none"); }
+  } none;
+  const StepContext context{*model, world, none, 0, 0, 1, load_tokenizer("bytes")};
+  SamplingOptions options;
+  options.max_completion_length = 20, options.regex = "[a-c]{1,3}[0-9]";
+  const auto seed = [](std::size_t, std::int64_t which) { return static_cast<std::uint64_t>(which); };
+  for (const Generated& answer : sample({question("why")}, 20, seed, options, context)) {
+    EXPECT_EQ(answer.reason, FinishReason::eos);
+    EXPECT_THAT(answer.text, testing::MatchesRegex("[a-c][a-c]?[a-c]?[0-9]"));
+  }
+}
+
 TEST(Sample, AnswersDependOnTheirSeedsAlone) {
   const auto model = small_model();
   const World world;

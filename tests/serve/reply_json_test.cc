@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "hone/text.h"
 
 namespace hone::serve {
@@ -30,6 +32,33 @@ TEST(ReplyJson, HasCallsOfToolsAsTheApiHasThem) {
   EXPECT_EQ(json_of(choice, *tokenizer, head)["message"]["content"], choice.text);
   choice.has_tool_calls = true, choice.finish_reason = "length";
   EXPECT_EQ(json_of(choice, *tokenizer, head)["finish_reason"], "length");
+}
+
+// Of a text's tokens, joined as clients do it.
+std::string joined_bytes(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids) {
+  ChoiceText choice;
+  for (const std::int32_t id : ids) choice.tokens.push_back({.id = id, .has_log_probs = true});
+  const ordered_json whole = json_of(choice, tokenizer, {"x", "m", 5, true});
+  std::string joined;
+  for (const ordered_json& token : whole["logprobs"]["content"])
+    for (const ordered_json& byte : token["bytes"]) joined += static_cast<char>(byte.get<int>());
+  return joined;
+}
+
+TEST(ReplyJson, HasTheTrueBytesOfTokensThatArePartsOfCharacters) {
+  const std::string text = " caf\u00e9 \U0001F600\U0001F9D1\u200D\U0001F680 \u4E2D\u6587 \uFFFD";
+  std::vector<std::string> folders = {"bytes"};
+  if (const char* data = std::getenv("HONE_TEST_DATA"))
+    for (const char* name : {"gpt2", "minimind", "qwen3", "mistral-7b-instruct"})
+      folders.push_back(std::string(data) + "/tokenizers/" + name);
+  for (const std::string& folder : folders) {
+    SCOPED_TRACE(folder);
+    const auto tokenizer = load_tokenizer(folder);
+    const std::vector<std::int32_t> ids = tokenizer->encode(text, /*special=*/false).ids;
+    const std::string joined = joined_bytes(*tokenizer, ids);
+    // A blank that a tokenizer puts before a text is a token's own.
+    EXPECT_EQ(joined.substr(joined.find("caf")), text.substr(1));
+  }
 }
 
 TEST(ReplyJson, IsUtf8WhateverIsInIt) { EXPECT_EQ(dumped({{"a", "x\xff"}}), "{\"a\":\"x\xef\xbf\xbd\"}"); }

@@ -43,7 +43,7 @@ class Serving : public ::testing::Test {
   void start() {
     service = std::make_unique<Service>(served, options);
     server = std::make_unique<HttpServer>(
-        HttpOptions{}, [this](HttpRequest request, const Reply& reply) { service->handle(std::move(request), reply); });
+        HttpOptions{}, [this](const HttpRequest& request, const Reply& reply) { service->handle(request, reply); });
     worker = std::thread([this] { service->run([this] { return stopping.load(); }); });
   }
   void TearDown() override {
@@ -84,6 +84,40 @@ class Serving : public ::testing::Test {
   std::thread worker;
   std::atomic<bool> stopping = false;
 };
+
+// As OpenAI's client and vLLM's users ask for it.
+TEST_F(Serving, HoldsAnswersToAForm) {
+  const json schema = {{"type", "object"},
+                       {"properties", {{"age", {{"type", "integer"}, {"minimum", 10}, {"maximum", 99}}},
+                                       {"kind", {{"enum", {"a", "b"}}}}}},
+                       {"required", {"age", "kind"}},
+                       {"additionalProperties", false}};
+  for (const int seed : {1, 2, 3}) {
+    const Answered held = chat({{"seed", seed},
+                                {"response_format",
+                                 {{"type", "json_schema"},
+                                  {"json_schema", {{"name", "person"}, {"strict", true}, {"schema", schema}}}}}});
+    ASSERT_EQ(held.status, 200) << held.body;
+    const json choice = json::parse(held.body)["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "stop");
+    const json said = json::parse(choice["message"]["content"].get<std::string>());
+    EXPECT_EQ(said.size(), 2u);
+    EXPECT_GE(said["age"], 10);
+    EXPECT_LE(said["age"], 99);
+  }
+  const auto text = [&](const json& outputs) {
+    const Answered held = complete({{"prompt", "a"}, {"max_tokens", 40}, {"structured_outputs", outputs}});
+    EXPECT_EQ(held.status, 200) << held.body;
+    return json::parse(held.body)["choices"][0]["text"].get<std::string>();
+  };
+  EXPECT_EQ(text({{"regex", "x{3}y"}}), "xxxy");
+  EXPECT_EQ(text({{"choice", json::array({"a.b|c"})}}), "a.b|c");
+  EXPECT_EQ(text({{"json", {{"const", 5}}}}).back(), '5');
+  const Answered object =
+      complete({{"prompt", "a"}, {"max_tokens", 5}, {"response_format", {{"type", "json_object"}}}});
+  EXPECT_EQ(json::parse(object.body)["choices"][0]["text"].get<std::string>().find_first_not_of(" \n"),
+            json::parse(object.body)["choices"][0]["text"].get<std::string>().find('{'));
+}
 
 TEST_F(Serving, ContinuesATextAsGenerateDoes) {
   const json got = complete({{"model", "small"}, {"prompt", "ab"}, {"max_tokens", 8}, {"temperature", 0}}).json();
@@ -279,6 +313,19 @@ TEST_F(Serving, FindsCallsOfTools) {
   EXPECT_FALSE(got["choices"][0]["message"].contains("tool_calls"));
 }
 
+// What is biased enough comes whatever the model says, what is punished does not come a second time.
+TEST_F(Serving, TokensAreWantedMoreOrLess) {
+  const auto text = [&](json more) {
+    json body = {{"prompt", "a"}, {"max_tokens", 6}, {"temperature", 0}, {"ignore_eos", true}};
+    body.update(more);
+    return complete(body).json()["choices"][0]["text"].get<std::string>();
+  };
+  const json two = {{"120", 100}, {"121", 99.5}};  // x and y, the bytes' ids
+  EXPECT_EQ(text({{"logit_bias", two}}), "xxxxxx");
+  EXPECT_EQ(text({{"logit_bias", two}, {"presence_penalty", 1}}), "xyxxxx");
+  EXPECT_EQ(text({{"logit_bias", two}, {"frequency_penalty", 1}}), "xyxyxy");
+}
+
 TEST_F(Serving, SaysWhatItDoesNotDo) {
   const auto refused = [&](const Answered& got, int status, const std::string& param, const std::string& text) {
     EXPECT_EQ(got.status, status) << got.body;
@@ -295,21 +342,37 @@ TEST_F(Serving, SaysWhatItDoesNotDo) {
   EXPECT_EQ(with("user", "me").status, 200);
   EXPECT_EQ(with("frequency_penalty", 0).status, 200);
   EXPECT_EQ(with("suffix", nullptr).status, 200);
-  refused(with("frequency_penalty", 0.5), 400, "frequency_penalty", "repetition_penalty is there");
+  refused(with("frequency_penalty", 3), 400, "frequency_penalty", "expected a number from -2 to 2");
   refused(with("tempurature", 0.5), 400, "tempurature", "no such field");
   refused(with("temperature", "hot"), 400, "temperature", "got \"hot\", expected a number from 0 to 100");
-  refused(with("n", 5), 400, "n", "expected a whole number from 1 to 4");
+  refused(with("n", 5), 400, "n", "expected a whole number from 1 to 4, the server's --batch-size");
   refused(with("model", "other"), 404, "model", "expected \"small\"");
-  refused(with("logit_bias", {{"5", 1}}), 400, "logit_bias", "not biased");
+  refused(with("logit_bias", {{"5", 101}}), 400, "logit_bias", "each with a number from -100 to 100");
+  refused(with("logit_bias", {{"100000", 1}}), 400, "logit_bias", "token ids below");
+  refused(with("logit_bias", {{"a", 1}}), 400, "logit_bias", "token ids below");
+  refused(with("logit_bias", json::array({1})), 400, "logit_bias", "expected an object");
+  refused(with("min_tokens", -1), 400, "min_tokens", "a whole number from 0");
   refused(with("stop", ""), 400, "stop", "a text that is not empty");
   refused(with("max_tokens", 4000), 400, "max_tokens", "together they may have 4000");
   refused(with("prompt", {1, 300}), 400, "prompt", "token id 300");
-  refused(with("prompt", {"a", "b", "c", "d", "e"}), 400, "prompt", "expected at most 4 answers");
+  refused(with("prompt", {"a", "b", "c", "d", "e"}), 400, "prompt",
+          "expected at most 4 answers of a request, the server's --batch-size");
   refused(with("prompt", json::array()), 400, "prompt", "empty list");
   refused(with("prompt", 5), 400, "prompt", "expected a text");
   refused(with("stream_options", json::object()), 400, "stream_options", "only with stream");
   refused(chat({{"top_logprobs", 2}}), 400, "top_logprobs", "only with logprobs");
-  refused(chat({{"response_format", {{"type", "json_object"}}}}), 400, "response_format", "not held to a form");
+  refused(chat({{"response_format", {{"type", "json_objects"}}}}), 400, "response_format", "json_object or");
+  refused(chat({{"response_format", {{"type", "json_schema"}}}}), 400, "response_format", "an object with name");
+  refused(with("response_format", {{"type", "json_schema"}, {"json_schema", {{"name", "a"}}}}), 400, "response_format",
+          "schema: missing");
+  const json negated = {{"schema", {{"not", json::object()}}}};
+  refused(with("response_format", {{"type", "json_schema"}, {"json_schema", negated}}), 400, "response_format",
+          "#/not: answers cannot be held to this keyword");
+  refused(with("structured_outputs", {{"grammar", "x"}}), 400, "grammar", "no such field");
+  refused(with("structured_outputs", json::object()), 400, "structured_outputs", "got 0 forms");
+  refused(with("structured_outputs", {{"regex", "(a"}}), 400, "response_format", "a ( without its )");
+  refused(chat({{"response_format", {{"type", "json_object"}}}, {"tools", {{{"type", "function"}}}}}), 400,
+          "response_format", "beside tools");
   refused(chat({{"messages", json::array()}}), 400, "messages", "at least one");
   refused(chat({{"messages", {{{"role", "assistant"}, {"content", "x"}}}}}), 400, "messages",
           "the last one is the assistant's");

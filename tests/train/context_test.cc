@@ -78,6 +78,14 @@ TEST_F(Contexts, DropoutIsOfTokensAndHeadsWhereverTheyAre) {
                   {"trainer.neftune_noise_alpha", "5"}});
 }
 
+// Heads are longer by what says where their tokens stand, whichever rank they come from.
+TEST_F(Contexts, ScoresThatFallWithTheDistanceAreTheSame) {
+  check_a_few_steps({{"model", "{type: bloom, hidden_size: 32, n_layer: 2, n_head: 4, hidden_dropout: 0.2, "
+                            "attention_dropout: 0.2}"}});
+  check_a_few_steps({{"model", "{type: falcon, hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 4, "
+                            "alibi: true, ffn_hidden_size: 48}"}});
+}
+
 TEST_F(Contexts, AdaptersLearnTheSame) {
   check_a_few_steps({{"model", test::golden("train/dpo").string()},
                   {"tokenizer", "bytes"},

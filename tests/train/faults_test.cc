@@ -65,6 +65,35 @@ TEST_F(Faults, NaNStopsBeforeTheUpdateAndNamesStepParameterAndRecords) {
   EXPECT_EQ(train(recipe(), options_).resumed_from, 4);  // without the poison it goes on
 }
 
+// What was learnt before is not lost: the same command goes on from the last whole step, to the same bits.
+TEST_F(Faults, AnErrorBetweenStepsLeavesThemSaved) {
+  const auto weights = [&](std::int64_t step) {
+    return test::read_text(run_folder() / test::step_folder(step) / "model.safetensors");
+  };
+  train(recipe(), options_);
+  const std::string expected = weights(10);
+  const std::vector<std::pair<std::string, std::int64_t>> cases = {
+      {"{type: fail_at, step: 6, when: end}", 6},
+      {"{type: fail_at, step: 7, when: gradients}", 6},
+      {"{type: fail_at, step: 5, when: evaluation}", 5},
+      {"{type: fail_at, step: 10, when: evaluation}", 10}};
+  for (const auto& [callback, step] : cases) {
+    std::filesystem::remove_all(run_folder());
+    EXPECT_HONE_ERROR(train(recipe({{"callbacks", "[" + callback + "]"}}), options_), data, "it fails on purpose");
+    EXPECT_TRUE(has_step(step)) << callback;
+    EXPECT_EQ(train(recipe(), options_).resumed_from, step) << callback;
+    EXPECT_EQ(weights(10), expected) << callback;
+  }
+}
+
+// Half an update is no step.
+TEST_F(Faults, AnErrorWithinAnUpdateSavesNothing) {
+  EXPECT_HONE_ERROR(train(recipe({{"callbacks", "[{type: fail_at, step: 7, when: update}]"}}), options_), data,
+                    "it fails on purpose");
+  EXPECT_TRUE(has_step(4));
+  for (const std::int64_t step : {6, 7}) EXPECT_FALSE(has_step(step));
+}
+
 // The last checkpoint has the bad weights, is known to, and takes no good one's place.
 TEST_F(Faults, WeightsThatAreNoNumbersPushNoGoodCheckpointOut) {
   for (const char* beside : {"false", "true"}) {

@@ -56,6 +56,33 @@ class Poison final : public Callback {
   Config config_;
 };
 
+// Ends the run with an error: at the end of a step, before its update, within it, or in its evaluation.
+class FailAt final : public Callback {
+ public:
+  struct Config {
+    std::int64_t step = 1;
+    std::string when = "end";
+    static constexpr auto fields() {
+      return std::tuple{field("step", &Config::step, "When."),
+                        field("when", &Config::when, "end, gradients, update or evaluation.")};
+    }
+  };
+  explicit FailAt(const Config& config) : config_(config) {}
+  Action on_step_end(const TrainView& view, Metrics&) override {
+    fail("end", view);
+    return Action::go_on;
+  }
+  void on_gradients(const TrainView& view, Metrics&) override { fail("gradients", view); }
+  void after_update(const TrainView& view, WeightEdit&) override { fail("update", view); }
+  void on_evaluation_start(const TrainView& view) override { fail("evaluation", view); }
+
+ private:
+  void fail(const std::string& when, const TrainView& view) const {
+    if (when == config_.when && view.step == config_.step) throw Error(ErrorKind::data, "it fails on purpose");
+  }
+  Config config_;
+};
+
 // Keeps the running mean of each weight over the steps, the mean of all their elements, and the steps it was told of.
 class WeightMean final : public Callback {
  public:
@@ -105,6 +132,7 @@ inline void register_test_callbacks() {
   static const bool done = [] {
     registries().callbacks.add<RaiseAt>("raise_at", "Raise a signal.");
     registries().callbacks.add<Poison>("poison", "Write a NaN.");
+    registries().callbacks.add<FailAt>("fail_at", "End with an error.");
     registries().callbacks.add<WeightMean>("weight_mean", "Keep the mean of each weight over the steps.");
     return true;
   }();

@@ -143,6 +143,24 @@ TEST_F(PolicyRuns, SharedOutWeightsAreRefused) {
   EXPECT_THAT(error, ::testing::HasSubstr("the model answers with whole weights"));
 }
 
+// Whoever gives them: beyond it their spread is no number, and nothing would be learnt.
+TEST_F(PolicyRuns, RewardsWithoutBoundsAreRefused) {
+  const auto with_judge = [&](const std::string& number, const std::string& weights = "[1]") {
+    run(1, "judged",
+        asked({{"objective", "{type: grpo, num_generations: 4, max_completion_length: 6, rewards: [{type: command, "
+                             "command: \"awk '{print (NR % 2 ? 1 : -1) * " +
+                                 number + "}'\"}], reward_weights: " + weights + "}"},
+               {"trainer.steps", "2"}}));
+  };
+  EXPECT_HONE_ERROR(with_judge("1e300"), data, "reward command: got 1e+300 for an answer to ");
+  EXPECT_HONE_ERROR(with_judge("-1.1e9"), data, ", expected a number from -1e9 to 1e9");
+  EXPECT_HONE_ERROR(with_judge("1", "[1e300]"), config, "reward_weights: expected numbers from -1e9 to 1e9");
+  with_judge("1e9");
+  const auto spreads = values(in("judged"), "rewards/command/std");
+  ASSERT_EQ(spreads.size(), 2u);
+  EXPECT_GT(spreads[0], 9e8);
+}
+
 TEST_F(PolicyRuns, WhatDoesNotGoTogetherIsRefused) {
   const auto refused = [&](const test::Overrides& more, const std::string& objective, ErrorKind kind,
                            const std::string& why) {

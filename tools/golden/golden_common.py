@@ -100,5 +100,5 @@ def decays(name):
 
     # And norms that it does not know by their name: hone leaves these out, too.
     patterns = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)", r"(?:^|\.)ln_",
-                r"(?:^|\.)norm_f(?:$|\.)"]
+                r"(?:^|\.)norm_[f\d](?:$|\.)", r"(?:^|\.)ln(?:$|\.)"]
     return not any(re.search(pattern, name.lower()) for pattern in patterns)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# Goldens of pictures: golden_images.py -> tests/golden/images/ (development time only).
+# Goldens of pictures: golden_images.py [PROCESSOR...] -> tests/golden/images/ (development time only). With names only
+# these processors are asked, and what there is of others stays as it is.
 #
 #   files/            small pictures in all forms that hone reads, and some that it refuses
 #   decoded.safetensors   what Pillow makes of each, upright and laid upon white as transformers does
@@ -14,6 +15,7 @@ import io
 import json
 import pathlib
 import struct
+import sys
 import zlib
 
 import numpy as np
@@ -23,6 +25,7 @@ import torchvision
 import transformers
 from PIL import Image, ImageOps
 from PIL.PngImagePlugin import PngInfo
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torchvision.transforms.v2 import functional as tvF
 from transformers import AutoImageProcessor
@@ -60,6 +63,11 @@ PROCESSORS = {
                     "size": {"shortest_edge": 300, "longest_edge": 800}}, ["rgb.png"]),
     "qwen3-vl": ({"image_processor_type": "Qwen2VLImageProcessorFast", "patch_size": 6, "temporal_patch_size": 2,
                   "merge_size": 2, "size": {"shortest_edge": 128, "longest_edge": 512}, **HALF}, ["tall.png"]),
+    # Pixels are counted of both pictures of a patch; what is smaller than a token is widened first.
+    "glm4v": ({"image_processor_type": "Glm4vImageProcessor", "patch_size": 4, "temporal_patch_size": 2,
+               "merge_size": 2, "size": {"shortest_edge": 600, "longest_edge": 1600}, **CLIP}, ["rgb.png"]),
+    "glm46v": ({"image_processor_type": "Glm46VImageProcessorFast", "patch_size": 6, "temporal_patch_size": 2,
+                "merge_size": 2, "size": {"shortest_edge": 128, "longest_edge": 9000}, **HALF}, ["tall.png"]),
     "gemma3": ({"image_processor_type": "Gemma3ImageProcessor", "size": {"height": 14, "width": 14}, "resample": 2,
                 "do_pan_and_scan": None, "image_seq_length": 256, **HALF}, ["rgb.png", "gradient.png"]),
     "gemma3-scan": ({"image_processor_type": "Gemma3ImageProcessor", "size": {"height": 10, "width": 10},
@@ -74,6 +82,27 @@ PROCESSORS = {
     "smolvlm": ({"image_processor_type": "SmolVLMImageProcessor", "size": {"longest_edge": 24}, "resample": 1,
                  "max_image_size": {"longest_edge": 16}, "do_image_splitting": False,
                  "video_sampling": {"fps": 1, "max_frames": 64}, **HALF}, ["rgb.png"]),
+    "pixtral": ({"image_processor_type": "PixtralImageProcessorFast", "size": {"longest_edge": 24}, "resample": 3,
+                 "patch_size": {"height": 4, "width": 6}, "do_resize": True, "do_center_crop": None, **CLIP},
+                ["rgb.png", "tall.png", "rgba.png"]),
+    "pixtral-sides": ({"image_processor_type": "PixtralImageProcessor", "size": {"height": 30, "width": 18},
+                       "patch_size": 5}, ["rgb.png"]),
+    "pixtral-plain": ({"image_processor_type": "PixtralImageProcessor", "do_resize": False}, ["rgb.png"]),
+    "lfm2-vl": ({"image_processor_type": "Lfm2VlImageProcessorFast", "encoder_patch_size": 4, "tile_size": 16,
+                 "min_image_tokens": 2, "max_image_tokens": 4, "max_tiles": 10, "min_tiles": 2, "resample": 2,
+                 "max_num_patches": 16, "size": {"height": 16, "width": 16}, "do_pad": True, **HALF},
+                ["rgb.png", "tall.png", "gradient.png"]),
+    "lfm2-vl-tiles": ({"image_processor_type": "Lfm2VlImageProcessorFast", "encoder_patch_size": 4, "tile_size": 8,
+                       "min_image_tokens": 1, "max_image_tokens": 6, "max_tiles": 5, "use_thumbnail": False,
+                       "max_pixels_tolerance": 1.0}, ["rgb.png"]),
+    "lfm2-vl-whole": ({"image_processor_type": "Lfm2VlImageProcessor", "encoder_patch_size": 3,
+                       "downsample_factor": 3, "do_image_splitting": False, "min_image_tokens": 4,
+                       "max_image_tokens": 12}, ["rgb.png"]),
+    "internvl": ({"image_processor_type": "GotOcr2ImageProcessorFast", "size": {"height": 12, "width": 12},
+                  "crop_to_patches": True, "min_patches": 1, "max_patches": 12, "resample": 3, **CLIP},
+                 ["rgb.png", "tall.png", "rgba.png"]),
+    "internvl-one": ({"image_processor_type": "GotOcr2ImageProcessor", "size": {"height": 10, "width": 10},
+                      "crop_to_patches": False}, ["rgb.png"]),
 }
 SIDES = [1, 2, 9, 20, 31, 47, 96, 101, 200]
 TARGETS = [(9, 13), (33, 45), (11, 31), (23, 17), (3, 2)]  # height, width; of rgb.png, 23 x 31
@@ -202,19 +231,27 @@ def rgb_of(image):
 def processed(processor, image):
     made = processor(images=[image], return_tensors="pt")
     values = made["pixel_values"]
+    if "spatial_shapes" in made:  # without what was added to rows of patches
+        values = torch.cat([one[:count] for one, count in zip(values, made["spatial_shapes"].prod(-1))])
     if "rows" in made or values.dim() == 5:
         values = values[0]
     return values, made
 
 
 def layout(processor, height, width):
-    options = {"return_row_col_info": True} if hasattr(processor, "max_image_size") else {}
+    named = hasattr(processor, "max_image_size") or hasattr(processor, "encoder_patch_size")
+    options = {"return_row_col_info": True} if named else {}
     try:
         made = processor(images=[Image.new("RGB", (width, height))], return_tensors="pt", **options)
     except (ValueError, RuntimeError, ZeroDivisionError) as error:
         return {"size": [height, width], "error": type(error).__name__}
     values = made["pixel_values"][0] if made["pixel_values"].dim() == 5 else made["pixel_values"]
     row = {"size": [height, width], "shape": list(values.shape)}
+    if "spatial_shapes" in made:
+        grids, patch = made["spatial_shapes"], processor.encoder_patch_size
+        all_patches, parts = int(grids.prod(-1).sum()), [int(made["image_rows"][0]), int(made["image_cols"][0])]
+        row |= {"shape": [all_patches, 3 * patch**2], "grid": [1, *grids[0].tolist()],
+                "tokens": all_patches // processor.downsample_factor**2, "parts": [0, 0] if parts == [1, 1] else parts}
     if "image_grid_thw" in made:
         row["grid"] = made["image_grid_thw"][0].tolist()
         row["tokens"] = int(made["image_grid_thw"][0].prod()) // processor.merge_size**2
@@ -223,7 +260,41 @@ def layout(processor, height, width):
     return row
 
 
+def ask_processors(names, files, values, layouts):
+    for name in names:
+        config, asked = PROCESSORS[name]
+        folder = HERE / "processors" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "preprocessor_config.json").write_text(json.dumps(config, indent=2) + "\n")
+        processor = AutoImageProcessor.from_pretrained(str(folder))
+        for file in asked:
+            values[f"{name}/{file}"] = processed(processor, upright(files[file]))[0].float().contiguous()
+        layouts[name] = [layout(processor, height, width) for height in SIDES for width in SIDES
+                         if height != 1 or width in (1, 200)]
+        if len({str(row.get("shape")) for row in layouts[name]}) == 1:  # whatever the picture's size
+            layouts[name] = layouts[name][::15]
+
+
+def write_layouts(layouts):
+    (HERE / "layouts.json").write_text("{\n" + ",\n".join(
+        f'{json.dumps(name)}: [\n' + ",\n".join(json.dumps(row) for row in rows) + "\n]"
+        for name, rows in layouts.items()) + "\n}\n")
+
+
+def add(names):
+    """To what is there."""
+    files = {file: (HERE / "files" / file).read_bytes() for name in names for file in PROCESSORS[name][1]}
+    with safe_open(HERE / "processed.safetensors", "pt") as there:
+        versions, values = there.metadata(), {key: there.get_tensor(key) for key in there.keys()}
+    layouts = json.loads((HERE / "layouts.json").read_text())
+    ask_processors(names, files, values, layouts)
+    save_file(values, HERE / "processed.safetensors", versions)
+    write_layouts(layouts)
+
+
 def main():
+    if len(sys.argv) > 1:
+        return add(sys.argv[1:])
     random = np.random.default_rng(29)
     (HERE / "files").mkdir(parents=True, exist_ok=True)
     files = {name: data for maker in (jpegs, pngs, webps) for name, data in maker(random)}
@@ -243,21 +314,9 @@ def main():
     save_file(resized, HERE / "resized.safetensors", versions)
 
     values, layouts = {}, {}
-    for name, (config, asked) in PROCESSORS.items():
-        folder = HERE / "processors" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "preprocessor_config.json").write_text(json.dumps(config, indent=2) + "\n")
-        processor = AutoImageProcessor.from_pretrained(str(folder))
-        for file in asked:
-            values[f"{name}/{file}"] = processed(processor, upright(files[file]))[0].float().contiguous()
-        layouts[name] = [layout(processor, height, width) for height in SIDES for width in SIDES
-                         if height != 1 or width in (1, 200)]
-        if len({str(row.get("shape")) for row in layouts[name]}) == 1:  # whatever the picture's size
-            layouts[name] = layouts[name][::15]
+    ask_processors(PROCESSORS, files, values, layouts)
     save_file(values, HERE / "processed.safetensors", versions)
-    (HERE / "layouts.json").write_text("{\n" + ",\n".join(
-        f'{json.dumps(name)}: [\n' + ",\n".join(json.dumps(row) for row in rows) + "\n]"
-        for name, rows in layouts.items()) + "\n}\n")
+    write_layouts(layouts)
 
 
 if __name__ == "__main__":

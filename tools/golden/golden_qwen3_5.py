@@ -56,20 +56,14 @@ def make_keys_like_queries(name, weight, config):
     keys.copy_(queries + 0.3 * keys)
 
 
-def random_model(case):
+def give_memories(model, config, scale):
     """Memories that forget little and much, steps that differ from token to token, and tokens that have something in
     common."""
-    model = causal_lm(case)
-    has_memories = hasattr(model.config, "linear_num_key_heads")
-    is_norm = lambda name: "linear_attn.norm" in name or (not has_memories and name.endswith("norm.weight"))
-    fill(model, case.seed, lambda name: "embed" in name, is_norm, tied_scale(model))
-    if not has_memories:
-        return model
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            make_keys_like_queries(name, weight, model.config)
+            make_keys_like_queries(name, weight, config)
             if name.endswith("embed_tokens.weight"):
-                weight.add_(tied_scale(model))
+                weight.add_(scale)
             if name.endswith(".A_log"):
                 weight.copy_(torch.linspace(-4, 0, weight.numel()))
             if name.endswith("conv1d.weight"):
@@ -77,6 +71,14 @@ def random_model(case):
             if name.endswith(("in_proj_b.weight", "in_proj_a.weight", "in_proj_ba.weight")):
                 weight.mul_(2.0)
     return model
+
+
+def random_model(case):
+    model = causal_lm(case)
+    has_memories = hasattr(model.config, "linear_num_key_heads")
+    is_norm = lambda name: "linear_attn.norm" in name or (not has_memories and name.endswith("norm.weight"))
+    fill(model, case.seed, lambda name: "embed" in name, is_norm, tied_scale(model))
+    return give_memories(model, model.config, tied_scale(model)) if has_memories else model
 
 
 def make(case):

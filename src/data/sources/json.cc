@@ -1,5 +1,6 @@
 // A JSON array of objects (their fields make the records) or of strings (their text), streamed element by element.
 #include "data/fields.h"
+#include "data/indexed_line.h"
 #include "hone/registry.h"
 #include "io/json_array.h"
 
@@ -17,7 +18,9 @@ class JsonArray final : public Source {
   bool next(Record& record) override {
     nlohmann::ordered_json element;
     if (!elements_.next(element)) return false;
-    fields_.read(std::move(element), {path_, elements_.line()}, record);
+    const std::int64_t line = elements_.line();
+    fields_.read(std::move(element),
+                 {path_, elements_.shares_line() ? data::indexed_line(line, elements_.index()) : line}, record);
     return true;
   }
 

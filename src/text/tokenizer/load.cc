@@ -180,9 +180,20 @@ std::optional<fs::path> find_tokens(const fs::path& folder) {
   return std::nullopt;
 }
 
+constexpr const char* kTekken = "tekken.json";  // Mistral's own form, which says less than a tokenizer.json
+
+std::string tekken_hint() {
+  return "Mistral's folders have a tokenizer.json, too, or another model of the same vocabulary has; transformers' "
+         "convert_tekken_tokenizer makes one";
+}
+
 // Files beside a tokenizer.json that people give in its place.
 void check_name(const fs::path& path) {
   const std::string name = path.filename().string();
+  if (name == kTekken)
+    throw Error(ErrorKind::config, fmt::format("{}: Mistral's own form of a tokenizer; expected tokenizer.json",
+                                               path.string()))
+        .hint(tekken_hint());
   const bool config = name == "tokenizer_config.json" || name == "special_tokens_map.json" || name == "config.json" ||
                       name == "generation_config.json" || name == "added_tokens.json" || name == "vocab.json";
   if (!config) return;
@@ -261,6 +272,9 @@ std::optional<Error> missing_tokens(const fs::path& folder) {
   if (find_tokens(folder)) return std::nullopt;
   std::error_code ignored;
   const std::string what = fmt::format("{}: no tokenizer.json in this folder", folder.string());
+  if (fs::exists(folder / kTekken, ignored))
+    return Error(ErrorKind::config, fmt::format("{}, but {}, which is not supported", what, kTekken))
+        .hint(tekken_hint());
   for (const char* other : {"vocab.txt", "vocab.json"})
     if (fs::exists(folder / other, ignored))
       return Error(ErrorKind::config, fmt::format("{}, but {}, which is not supported", what, other))

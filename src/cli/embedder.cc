@@ -1,0 +1,113 @@
+#include "cli/embedder.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "hone/data.h"
+#include "nn/finite.h"
+#include "tensor/host.h"
+#include "train/inputs.h"
+
+namespace hone::cli {
+namespace {
+
+constexpr std::int64_t kNoTarget = -100;  // of a token from which nothing is learnt
+
+// What the folder says, or the adapter's beside it.
+hub::SentenceFolder said_by_folder(const ModelPlace& place, const Model& model) {
+  if (!place.adapter.empty())
+    if (const auto found = hub::read_sentence_folder(place.adapter)) return *found;
+  if (const auto found = hub::read_sentence_folder(place.folder)) return *found;
+  hub::SentenceFolder usual;
+  usual.pooling = nn::usual_pooling(model), usual.normalize = true;
+  return usual;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_embedding_model(const ModelPlace& place, const ModelFlags& flags) {
+  std::unique_ptr<Model> model = load_model(place, flags);
+  const bool of_adapter = !place.adapter.empty() && hub::read_sentence_folder(place.adapter);
+  const Precision precision = flags.precision.value_or(stored_precision(place.folder));
+  hub::load_vector_modules(*model, of_adapter ? place.adapter : place.folder, precision);
+  return model;
+}
+
+Embedder::Embedder(const ModelPlace& place, const ModelFlags& flags, const EmbedderOptions& options)
+    : model_(load_embedding_model(place, flags)),
+      tokenizer_(tokenizer_of(place, options.tokenizer)),
+      folder_(said_by_folder(place, *model_)),
+      pooling_(options.pooling.value_or(folder_.pooling)),
+      normalize_(options.normalize.value_or(folder_.normalize)),
+      again_(options.dims || options.normalize.value_or(false)),
+      width_(nn::embedding_width(*model_)) {
+  longest_ = options.max_length.value_or(std::min(
+      folder_.max_length.value_or(std::min<std::int64_t>(model_->max_positions(), 2048)), model_->max_positions()));
+  model_->check_length(longest_, "--max-length");
+  dims_ = std::min(options.dims.value_or(folder_.dims.value_or(width_)), width_);
+  if (options.dims.value_or(1) > width_)
+    throw Error(ErrorKind::usage, fmt::format("--dims: got {}, expected at most {}, the size of the model's vectors",
+                                              *options.dims, width_));
+}
+
+std::string Embedder::prompt(const std::string& name, const std::string& flag) const {
+  const std::string wanted = name.empty() ? folder_.default_prompt : name;
+  if (wanted.empty()) return "";
+  const auto found = folder_.prompts.find(wanted);
+  if (found != folder_.prompts.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [known, prompt] : folder_.prompts) names.push_back(known);
+  throw Error(ErrorKind::usage, fmt::format("{}: the model has no prompt {}; it has {}", flag, hone::quoted(wanted),
+                                            names.empty() ? "none" : list_names(names)));
+}
+
+void require_room_behind(const Embedder& embedder, const std::string& prompt) {
+  if (prompt.empty()) return;
+  const std::int64_t tokens = std::ssize(embedder.tokenizer().encode_fitting({.first = prompt, .second = {}}, 0).ids);
+  if (tokens < embedder.max_length()) return;
+  throw Error(ErrorKind::usage, fmt::format("the prompt before each text has {} tokens and --max-length is {}: "
+                                            "nothing of a text is left; expected a shorter prompt",
+                                            tokens, embedder.max_length()))
+      .hint("--max-length takes more, where the model has the positions; --prompt \"\" puts nothing before");
+}
+
+Embedder::Tokens Embedder::read(const std::string& text, const std::string& prompt, const std::string& where) const {
+  if (trim(text).empty()) throw Error(ErrorKind::data, where + ": nothing to embed; got an empty text");
+  const FittedEncoding made =
+      tokenizer_->encode_fitting({.first = prompt + text, .second = {}}, static_cast<std::size_t>(longest_));
+  if (made.ids.empty()) throw Error(ErrorKind::data, where + ": nothing to embed; the text has no tokens");
+  Tokens tokens{.ids = {made.ids.begin(), made.ids.end()}, .is_cut = made.cut > 0};
+  const std::int64_t highest = *std::max_element(tokens.ids.begin(), tokens.ids.end());
+  if (highest >= model_->vocab_size())
+    throw Error(ErrorKind::data, fmt::format("{}: token id {}; expected less than the model's vocabulary of {}", where,
+                                             highest, model_->vocab_size()))
+        .hint("is this the model's tokenizer?");
+  return tokens;
+}
+
+Tensor Embedder::vectors(const std::vector<std::vector<std::int32_t>>& texts, std::optional<std::int64_t> dims) const {
+  const c10::NoGradGuard no_grad;
+  std::vector<HostRow> rows;
+  for (const std::vector<std::int32_t>& ids : texts) {
+    HostDoc doc{.ids = {ids.begin(), ids.end()}, .targets = {}};
+    doc.targets.assign(ids.size(), kNoTarget);
+    rows.push_back({std::move(doc)});
+  }
+  const HostBatch host = pad(rows, training::pad_id_of(*tokenizer_, model_->vocab_size()));
+  const Batch batch = to_batch(host).to(model_->device());
+  Pass pass(batch);
+  const std::int64_t kept = dims.value_or(dims_);
+  const Tensor whole_SD = nn::vectors_of(*model_, model_->forward(batch, pass), batch, pooling_, pass);
+  const Tensor unit_SD = !normalize_ ? whole_SD : nn::unit_rows(whole_SD, again_ || dims ? kept : 0);
+  const Tensor made_SD = host::read(unit_SD.narrow(1, 0, kept).to(at::kFloat).contiguous());
+  const auto values = host::values<float>(made_SD);
+  if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
+    throw nn::not_finite(*model_, "a vector");
+  return made_SD;
+}
+
+}  // namespace hone::cli

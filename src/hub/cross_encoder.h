@@ -1,0 +1,23 @@
+// Cross-encoders of the sentence-transformers package: folders of models with a classification head, which say how a
+// score is shown.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "hone/model.h"
+
+namespace hone::hub {
+
+// Whether the folder's files of that package are those of a cross-encoder.
+bool is_cross_encoder(const std::filesystem::path& folder);
+
+// Whether a score is shown between 0 and 1, as by a sigmoid: as the model's configuration says, or the files of its
+// folder; else it is shown as it is. Throws Error(config) for another function.
+bool shows_sigmoid(const Model& model, const std::filesystem::path& folder);
+
+// Those files, name -> content; empty: it is none.
+std::map<std::string, std::string> cross_encoder_files(const std::filesystem::path& folder);
+
+}  // namespace hone::hub

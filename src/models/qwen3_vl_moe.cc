@@ -1,0 +1,103 @@
+// Qwen3-VL (Bai et al., 2025, arXiv:2511.21631) with routed experts in place of the MLP, which files have as one tensor
+// of all.
+//
+// Letters in tensor names: N tokens, D hidden, K experts of a token, E experts; M tokens of pictures.
+// Children carry Hugging Face's names.
+#include <ATen/ATen.h>
+
+#include "hone/registry.h"
+#include "models/deep_stack.h"
+#include "models/expert_stacks.h"
+#include "models/picture_model.h"
+#include "models/qwen_tower.h"
+#include "models/qwen_vl_config.h"
+#include "nn/experts.h"
+#include "ops/router.h"
+
+namespace hone::models {
+namespace {
+
+class StackedExperts final : public Module {
+ public:
+  explicit StackedExperts(const Qwen3MoeShape& shape) : s(shape) {
+    gate.weight.set_takes_float8(false);  // a choice that a rounded logit would turn
+  }
+
+  Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
+    const Tensor all_1ND = x_1ND, x_ND = all_1ND.squeeze(0);
+    const ops::Choice choice = ops::choose_experts(gate(x_ND, pass), {s.experts_per_token, s.normalise},
+                                                   /*with_sum=*/pass.training);
+    const ops::Routing routing = ops::route(choice.expert_NK, s.experts);
+    if (pass.training)
+      nn::measure_routing(pass, choice.probability_E, routing.slots, x_ND.size(0), s.experts_per_token);
+    return ops::routed_mlp(x_ND, choice.weight_NK, routing, experts.each(), s.activation).unsqueeze(0);
+  }
+
+ private:
+  const Qwen3MoeShape& s;
+  nn::Linear& gate = child<nn::Linear>("gate", s.hidden, s.experts, nn::Linear::Options{.std = s.std});
+  ExpertStacks& experts = child<ExpertStacks>("experts", ExpertStacks::Options{.hidden = s.hidden,
+                                                                               .inner = s.expert_inner,
+                                                                               .experts = s.experts,
+                                                                               .per_token = s.experts_per_token,
+                                                                               .std = s.std});
+};
+
+class DeepMoeBlock final : public nn::ResidualBlock {
+ public:
+  DeepMoeBlock(const Qwen3MoeShape& shape, const LlamaRopes& ropes, std::int64_t layer)
+      : s(shape), layer_(layer), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {
+    if (s.sparse[layer])
+      experts = &child<StackedExperts>("mlp", s);
+    else
+      mlp = &child<nn::GatedMlp>("mlp", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
+  }
+
+  void add_to(nn::Residual& x, Pass& pass) const override {
+    x += self_attn(input_layernorm(x), pass);
+    x += experts ? (*experts)(post_attention_layernorm(x), pass) : (*mlp)(post_attention_layernorm(x), pass);
+    add_left(x, layer_, pass);
+  }
+
+ private:
+  const Qwen3MoeShape& s;
+  const std::int64_t layer_;
+  LlamaAttention& self_attn;
+  const StackedExperts* experts = nullptr;  // one of the two
+  const nn::GatedMlp* mlp = nullptr;
+  nn::RmsNorm& input_layernorm = child<nn::RmsNorm>("input_layernorm", s.hidden, s.norm());
+  nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
+};
+
+class Qwen3VlMoe final : public PictureModelOf<LlamaModel<DeepMoeBlock, Qwen3MoeShape>> {
+ public:
+  Qwen3VlMoe(const QwenVlConfig& config, const HeadRequest& head)
+      : Qwen3VlMoe(config, qwen_vl_shape<Qwen3VlMoeShape>(config, head)) {}
+  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
+    if (pass.training) nn::balance(pass, s.experts_per_token, s.balance);
+    return PictureModelOf::finish(x_1ND, pass);
+  }
+  bool shares_prefixes() const override { return false; }  // the router's loss counts each token of each document
+  config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
+
+ private:
+  Qwen3VlMoe(const QwenVlConfig& config, Qwen3VlMoeShape shape)
+      : PictureModelOf(shape.texts, shape.input), config_(config), shape_(std::move(shape)) {}
+
+  Tensor features_MD(const Batch& batch, const Tensor& like, Pass& pass) const override {
+    rotate_in_three(batch, input_, *ropes_.of(0), shape_.axes(), like, pass);
+    return leave_for_layers(visual(batch.pictures, pass), like, pass);
+  }
+
+  const QwenVlConfig config_;
+  const Qwen3VlMoeShape shape_;
+  QwenTower& visual = child<QwenTower>("model.visual", shape_.tower);
+};
+
+}  // namespace
+
+void register_qwen3_vl_moe(Registries& hone) {
+  hone.models.add<Qwen3VlMoe, QwenVlConfig>("qwen3_vl_moe", "Qwen3-VL with routed experts: texts with pictures.");
+}
+
+}  // namespace hone::models

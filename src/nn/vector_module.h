@@ -1,0 +1,54 @@
+// What makes of texts' vectors others: Dense and LayerNorm of the sentence-transformers package. They stand beside the
+// model (Model::beside()), by the names of their folders, in the order in which they are applied.
+//
+// Letters: S documents, D numbers of a vector.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hone/layers.h"
+#include "hone/model.h"
+
+namespace hone::nn {
+
+struct VectorModuleForm {
+  bool norms = false;  // LayerNorm, and else Dense
+  std::int64_t in = 0, out = 0;
+  bool bias = true;
+  std::string activation = "torch.nn.modules.linear.Identity";  // of Dense, by the class that the package names
+};
+
+// Whether hone has an activation of this class.
+bool knows_vector_activation(const std::string& name);
+
+class VectorModule final : public Model {
+ public:
+  explicit VectorModule(VectorModuleForm form);
+  Tensor operator()(const Tensor& x_SD, const Pass& pass) const;
+  const VectorModuleForm& form() const { return form_; }
+
+  config::Node hf_config() const override;  // the module's config.json
+  std::int64_t vocab_size() const override { return 0; }
+  std::int64_t max_positions() const override { return 0; }
+  std::vector<const Block*> blocks() const override { return {}; }
+  // It is of vectors: REQUIRES: nobody calls them.
+  Tensor embed(const Batch& batch, Pass& pass) const override;
+  Tensor finish(const Tensor& x_BTD, Pass& pass) const override;
+
+ private:
+  const VectorModuleForm form_;
+  Linear* linear_ = nullptr;
+  LayerNorm* norm_ = nullptr;
+};
+
+// Those beside a model.
+struct NamedVectorModule {
+  std::string name;
+  const VectorModule* module = nullptr;
+};
+std::vector<NamedVectorModule> vector_modules(const Model& model);
+
+}  // namespace hone::nn

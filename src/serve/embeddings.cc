@@ -1,0 +1,201 @@
+// Requests that wait together are computed together: their texts by length, so that little is padded.
+#include "serve/embeddings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/log.h"
+#include "serve/fields.h"
+#include "serve/reply_json.h"
+#include "serve/waiting.h"
+#include "tensor/host.h"
+
+namespace hone::serve {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Four characters of 64 for three bytes, the last ones filled up with '='.
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t there = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      group = group << 8 | (k < there ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    for (std::size_t k = 0; k < 4; ++k) text += k <= there ? kDigits[group >> (18 - 6 * k) & 63] : '=';
+  }
+  return text;
+}
+
+// As base64, which clients ask for by default: little-endian fp32, a third of what numbers take as text.
+ordered_json shown(std::span<const float> vector, bool as_base64) {
+  if (as_base64) return base64({reinterpret_cast<const char*>(vector.data()), vector.size_bytes()});
+  ordered_json numbers = ordered_json::array();
+  for (const float value : vector) numbers.push_back(*parse_double(fmt::format("{}", value)));  // no digits of a double
+  return numbers;
+}
+
+bool is_id(const ordered_json& value) { return value.is_number_integer(); }
+
+}  // namespace
+
+struct EmbeddingService::Job {
+  Reply reply;
+  bool as_base64 = false;
+  std::optional<std::int64_t> dims = {};
+  std::vector<Ids> texts = {};
+  std::vector<ordered_json> vectors = {};
+  std::int64_t tokens = 0, open = 0;  // of all texts; texts without a vector
+};
+
+EmbeddingService::EmbeddingService(Embeds embeds)
+    : embeds_(std::move(embeds)),
+      front_(embeds_.front,
+             {{"/v1/embeddings", [this](const auto& request, const auto& reply) { accept(request, reply); }}}),
+      waiting_(std::make_unique<Waiting<Job>>(embeds_.queue)) {}
+EmbeddingService::~EmbeddingService() = default;
+
+namespace {
+
+// Ids are taken as they are, with nothing before them.
+Ids ids_of(const ordered_json& given, const Embeds& embeds, const std::string& where) {
+  Ids ids;
+  for (const ordered_json& id : given) {
+    const bool fits = is_id(id) && (!id.is_number_unsigned() || id.get<std::uint64_t>() <= INT32_MAX);
+    if (!fits || id.get<std::int64_t>() < 0 || id.get<std::int64_t>() >= embeds.vocab_size)
+      Fields::wrong(where, id, fmt::format("a token id below {}", embeds.vocab_size));
+    ids.push_back(static_cast<std::int32_t>(id.get<std::int64_t>()));
+  }
+  return ids;
+}
+
+struct Reading {
+  const Embeds& embeds;
+  std::string prompt;
+  bool may_cut;
+};
+
+Ids text_of(const ordered_json& one, const Reading& reading, const std::string& where) {
+  const Embeds& embeds = reading.embeds;
+  if (!one.is_string() && !(one.is_array() && !one.empty() && is_id(one.front())))
+    Fields::wrong("input", one, "a text, a list of texts, a list of token ids, or a list of such lists");
+  Ids ids;
+  try {
+    ids = one.is_string() ? embeds.tokens(one.get<std::string>(), reading.prompt, reading.may_cut, where)
+                          : ids_of(one, embeds, where);
+  } catch (const Error& error) {
+    throw Refused(400, error.what(), "input");
+  }
+  const auto most = static_cast<std::size_t>(embeds.front.max_length);
+  if (reading.may_cut && ids.size() > most) ids.resize(most);
+  if (ids.size() > most)
+    throw Refused(400,
+                  fmt::format("{}: got {} tokens, expected at most {}; truncate_prompt_tokens: -1 cuts its end", where,
+                              ids.size(), most),
+                  "input", "context_length_exceeded");
+  return ids;
+}
+
+std::vector<Ids> texts_of(const ordered_json& input, const Reading& reading) {
+  if (!input.is_array() || (!input.empty() && is_id(input.front()))) return {text_of(input, reading, "input")};
+  if (input.empty() || std::ssize(input) > reading.embeds.most_texts)
+    throw Refused(400, fmt::format("input: got {} texts, expected 1 to {}", input.size(), reading.embeds.most_texts),
+                  "input");
+  std::vector<Ids> texts;
+  for (std::size_t i = 0; i < input.size(); ++i)
+    texts.push_back(text_of(input[i], reading, fmt::format("input[{}]", i)));
+  return texts;
+}
+
+std::string prompt_of(Fields& fields, const Embeds& embeds) try {
+  return embeds.prompt(fields.text("prompt_name"));
+} catch (const Error& error) {
+  throw Refused(400, error.what(), "prompt_name");
+}
+
+}  // namespace
+
+void EmbeddingService::accept(const HttpRequest& request, const Reply& reply) {
+  const ordered_json body = body_of(request);
+  Fields fields(body);
+  auto job = std::make_shared<Job>(Job{reply});
+  require_model(fields, embeds_.front.name);
+  const std::string form = fields.text("encoding_format");
+  if (!form.empty() && form != "float" && form != "base64")
+    Fields::wrong("encoding_format", form, "float or base64");
+  job->as_base64 = form == "base64";
+  job->dims = fields.integer("dimensions", 1, embeds_.width);
+  fields.only("truncate_prompt_tokens", {-1}, "-1 cuts what is longer than the model takes");
+  const bool may_cut = fields.find("truncate_prompt_tokens") != nullptr;
+  const Reading reading{embeds_, prompt_of(fields, embeds_), may_cut};
+  fields.pass_over({"user"});
+  const ordered_json* input = fields.find("input");
+  fields.require_all_read();
+  if (!input) throw Refused(400, "input: missing", "input");
+  job->texts = texts_of(*input, reading);
+  for (const Ids& text : job->texts) job->tokens += std::ssize(text);
+  job->vectors.resize(job->texts.size());
+  job->open = std::ssize(job->texts);
+  waiting_->add(std::move(job));
+}
+
+// Of requests that want vectors of one length.
+void EmbeddingService::embed(const std::vector<std::shared_ptr<Job>>& jobs) {
+  struct Place {
+    Job* job;
+    std::size_t text;
+    Ids& ids() const { return job->texts[text]; }
+  };
+  std::vector<Place> places;
+  for (const std::shared_ptr<Job>& job : jobs)
+    for (std::size_t text = 0; text < job->texts.size(); ++text) places.push_back({job.get(), text});
+  std::ranges::stable_sort(places, std::greater<>(), [](const Place& place) { return place.ids().size(); });
+  for (std::size_t begin = 0; begin < places.size(); begin += static_cast<std::size_t>(embeds_.texts)) {
+    const auto now = std::span(places).subspan(
+        begin, std::min(static_cast<std::size_t>(embeds_.texts), places.size() - begin));
+    std::vector<Ids> texts;
+    for (const Place& place : now) texts.push_back(std::move(place.ids()));
+    const Tensor made_SD = embeds_.vectors(texts, jobs[0]->dims);
+    const auto values = host::values<float>(made_SD);
+    const auto width = static_cast<std::size_t>(made_SD.size(1));
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      Job& job = *now[i].job;
+      job.vectors[now[i].text] = shown(values.subspan(i * width, width), job.as_base64);
+      if (--job.open > 0) continue;
+      ordered_json data = ordered_json::array();
+      for (std::size_t t = 0; t < job.vectors.size(); ++t)
+        data.push_back({{"object", "embedding"}, {"index", t}, {"embedding", std::move(job.vectors[t])}});
+      job.reply.send(200, dumped({{"object", "list"},
+                                  {"data", std::move(data)},
+                                  {"model", embeds_.front.name},
+                                  {"usage", {{"prompt_tokens", job.tokens}, {"total_tokens", job.tokens}}}}));
+    }
+  }
+}
+
+void EmbeddingService::run(const std::function<bool()>& stop) {
+  while (!stop()) {
+    std::optional<std::optional<std::int64_t>> dims;  // of the first one
+    std::int64_t texts = 0;
+    const std::vector<std::shared_ptr<Job>> jobs = waiting_->take([&](const Job& job) {
+      if (dims && (*dims != job.dims || texts >= embeds_.texts)) return false;
+      dims = job.dims, texts += std::ssize(job.texts);
+      return true;
+    });
+    try {
+      if (!jobs.empty()) embed(jobs);
+    } catch (const std::exception& error) {
+      log::warning("{} requests ended by an error: {}", jobs.size(), error.what());
+      for (const std::shared_ptr<Job>& job : jobs)
+        if (job->open > 0) refuse(job->reply, Refused(500, error.what()));
+    }
+    if (jobs.empty()) waiting_->wait();
+  }
+  waiting_->refuse_all();
+}
+
+}  // namespace hone::serve

@@ -1,0 +1,87 @@
+// Cross-encoders against sentence-transformers (tools/golden/golden_cross_encoder.py): steps with its
+// BinaryCrossEntropyLoss, and what checkpoints keep.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "harness/errors.h"
+#include "hone/hub.h"
+#include "hone/trainer.h"
+#include "hub/cross_encoder.h"
+#include "hub/sentence_files.h"
+#include "train/support.h"
+
+namespace hone {
+namespace {
+
+using test::values;
+
+std::filesystem::path cross_golden(const std::string& name) { return test::golden("train/cross_encoder") / name; }
+
+class CrossEncoders : public ::testing::Test {
+ protected:
+  std::filesystem::path run(const std::string& name, const test::Overrides& overrides = {}) {
+    const std::string yaml = fmt::format(
+        "model: {}\ndata: {{train: {}, max_length: 48, shuffle: false, cache: none}}\n"
+        "objective: {{type: classification, problem_type: regression, regression_loss: binary_cross_entropy}}\n"
+        "optimizer: {{type: sgd, learning_rate: 0.01, schedule: {{type: constant}}}}\n"
+        "trainer: {{precision: fp32, batch_size: 6, steps: 4, log_every: 1, max_grad_norm: 0, save: {{every: 4}}}}\n"
+        "run: {}\n",
+        cross_golden("model").string(), cross_golden("pairs.jsonl").string(), (folder_ / name).string());
+    train(read_recipe(folder_.write("recipe.yaml", yaml).string(), overrides), test::quiet_options());
+    return folder_ / name;
+  }
+  test::TempFolder folder_;
+  const nlohmann::json golden_ = test::read_json(cross_golden("scores.json"));
+};
+
+TEST_F(CrossEncoders, StepsEqualSentenceTransformers) {
+  const auto made = run("steps"), cut = run("cut", {{"trainer.batch_size", "2"}, {"trainer.accumulate", "3"}});
+  for (const char* key : {"loss", "grad_norm"}) {
+    const std::vector<double> got = values(made, key), in_parts = values(cut, key);
+    ASSERT_EQ(got.size(), golden_["run"][key].size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_NEAR(got[i], golden_["run"][key][i].get<double>(), 1e-5) << key << ", step " << i + 1;
+      EXPECT_NEAR(in_parts[i], got[i], 1e-5) << key << ", step " << i + 1;
+    }
+  }
+}
+
+TEST_F(CrossEncoders, CheckpointsAreSuchFolders) {
+  const std::filesystem::path folder = run("kept") / test::step_folder(4);
+  EXPECT_TRUE(hub::is_cross_encoder(folder));
+  EXPECT_FALSE(hub::read_sentence_folder(folder));
+  const auto model = load_model(folder.string(), Precision::fp32);
+  EXPECT_TRUE(hub::shows_sigmoid(*model, folder));
+  EXPECT_EQ(model->classifier()->labels().size(), 1u);
+}
+
+// As versions up to 4 and from 4 on say it in config.json, which stays there.
+TEST_F(CrossEncoders, ConfigurationsSayHowScoresAreShown) {
+  const auto shown = [&](const char* key, const nlohmann::json& value) {
+    nlohmann::json json = test::read_json(cross_golden("model") / "config.json");
+    json[key] = value;
+    const std::filesystem::path file = folder_.write("config.json", json.dump());
+    const auto model = build_model(config::read_file(file.string()), file.string());
+    EXPECT_TRUE(model->hf_config().find(key)) << key;
+    return hub::shows_sigmoid(*model, folder_.path());
+  };
+  constexpr const char *kOld = "sbert_ce_default_activation_function",
+                       *kSigmoid = "torch.nn.modules.activation.Sigmoid",
+                       *kIdentity = "torch.nn.modules.linear.Identity";
+  EXPECT_TRUE(shown(kOld, kSigmoid));
+  EXPECT_FALSE(shown(kOld, kIdentity));
+  EXPECT_TRUE(shown("sentence_transformers", {{"activation_fn", kSigmoid}, {"version", "4.1.0"}}));
+  EXPECT_FALSE(shown("sentence_transformers", {{"activation_fn", kIdentity}, {"version", "4.1.0"}}));
+  EXPECT_HONE_ERROR(shown(kOld, "my.Own"), config, "activation_fn: got \"my.Own\"");
+}
+
+TEST_F(CrossEncoders, NumbersAreShares) {
+  const std::string record = "{\"text\": \"a\", \"text_pair\": \"b\", \"label\": 1.5}\n";
+  const std::string wrong = folder_.write("wrong.jsonl", record).string();
+  EXPECT_HONE_ERROR(run("wrong", {{"data.train", wrong}, {"trainer.batch_size", "1"}}), data,
+                    "got a number beyond 0 and 1");
+}
+
+}  // namespace
+}  // namespace hone
