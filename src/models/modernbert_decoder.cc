@@ -171,8 +171,8 @@ class ModernBertDecoder final : public ClassicModel<ModernBlock, nn::LayerNorm, 
     Node node = written(c, s, dtype());
     std::vector<bool> slides;
     for (const std::int64_t window : s.windows) slides.push_back(window > 0);
-    for (auto& [key, value] : modern_layer_keys(slides, {s.rope, *s.sliding_rope}).entries())
-      node.at_or_add(key) = std::move(value);
+    const Node keys = modern_layer_keys(slides, {s.rope, *s.sliding_rope});
+    for (const auto& [key, value] : keys.entries()) node.at_or_add(key) = value;
     node.at_or_add("sliding_window") = config::Values<std::int64_t>::write(c.local_attention / 2);
     node.at_or_add("classifier_dropout") = nn::hf_float(s.classifier_dropout);
     drop_keys(node, {"global_attn_every_n_layers", "global_rope_theta", "local_rope_theta", "layer_norm_eps",

@@ -57,7 +57,9 @@ TEST_P(GoldenOnDevice, EveryGradient) {
   Pass pass(batch_);
   pass.training = trains();
   mean_loss(*model_, batch_, pass).backward();
-  expect_golden_gradients(*model_, golden_.tensors, [](const std::string&) { return 1e-3; }, kTolerance);
+  expect_golden_gradients(
+      *model_, golden_.tensors, [&](const std::string& name) { return floor_of_decoder(GetParam().name, name); },
+      kTolerance);
 }
 
 TEST_P(GoldenOnDevice, TenSteps) {

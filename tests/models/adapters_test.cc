@@ -17,10 +17,8 @@ std::vector<Case> cases() {
   return all;
 }
 
-LowRank::Options options_for(const std::string& name) {
-  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
-  return {.table = has("embed_tokens") || has("_embeddings.") || has(".wte.") || has(".wpe."),
-          .in_out = has("attn.c_") || has("mlp.c_")};
+LowRank::Options options_for(const Weight& weight) {
+  return {.table = weight.use_as() == WeightUse::table, .in_out = weight.use_as() == WeightUse::product_in_out};
 }
 
 class Adapted : public ::testing::TestWithParam<Case> {
@@ -52,9 +50,9 @@ TEST_P(Adapted, EqualsTheMergedModel) {
   const std::vector<Tensor> plain = run(true);
   std::map<Weight*, Tensor> merged;
   std::uint64_t seed = 0;
-  model_->each_weight([&](const std::string& name, Weight& weight) {
+  model_->each_weight([&](const std::string&, Weight& weight) {
     if (weight.shape().size() != 2 || weight.use_as() == WeightUse::other) return;
-    LowRank::Options options = options_for(name);
+    LowRank::Options options = options_for(weight);
     options.scale = 0.02;
     merged[&weight] = adapt(weight, options, seed += 10).merged(weight.use());
   });

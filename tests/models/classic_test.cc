@@ -66,7 +66,7 @@ TEST(ClassicDecoders, ThatCannotBeSayWhyOnce) {
       {"modernbert-decoder", R"("sliding_window": 3)", "sliding_window: differs from local_attention / 2 (64)"},
       {"modernbert-decoder", R"("layer_types": ["full_attention"])", "layer_types: got 1 layer, expected one for each"},
       {"modernbert-decoder", R"("rope_parameters": {"rope_theta": 3})",
-       "rope_parameters: got rope_theta, expected sections full_attention and sliding_attention"}};
+       "rope_parameters: got \"rope_theta\", expected sections full_attention and sliding_attention"}};
   for (const auto& [type, more, expected] : cases) small(type).expect_problems(std::array{std::pair{more, expected}});
 }
 

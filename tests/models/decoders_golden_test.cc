@@ -43,14 +43,8 @@ TEST_P(DecoderGolden, EveryGradient) {
   Pass pass(batch);
   pass.training = true;
   mean_loss(*model, batch, pass).backward();
-  // Input gates that are all larger by the same number change next to nothing: their bias's gradient is a small sum of
-  // large parts, off by 2e-5 of itself in transformers' own fp32. Of xIELU's steepness parts of all tokens cancel.
-  const std::string family = GetParam().name;
-  const bool unrotated = family.starts_with("opt") || family.starts_with("biogpt") || family.starts_with("xglm");
-  expect_golden_gradients(*model, golden_.tensors, [&](const std::string& name) {
-    if (unrotated && name.ends_with("k_proj.bias")) return 1e-2;  // alike for all keys: zero, but for roundings
-    return name.ends_with("igate_preact.bias") || name.find("act_fn.alpha") != name.npos ? 1e-2 : 1e-3;
-  });
+  expect_golden_gradients(*model, golden_.tensors,
+                          [&](const std::string& name) { return floor_of_decoder(GetParam().name, name); });
 }
 
 TEST_P(DecoderGolden, TenSteps) {
@@ -103,7 +97,8 @@ TEST(Decoders, LowerPrecisionStaysNear) {
       continue;  // a rounding may send a token to another expert
     const Golden golden(name, kDecoders);
     const Tensor expected = golden["logits"];
-    for (const auto& [precision, tolerance] : {std::pair{Precision::fp64, 1e-5}, {Precision::bf16, 0.06}}) {
+    const double rounded = name == "gemma3n-plain" ? 0.075 : 0.06;  // transformers' own bf16 is off by 0.066 there
+    for (const auto& [precision, tolerance] : {std::pair{Precision::fp64, 1e-5}, {Precision::bf16, rounded}}) {
       const Tensor made = golden.model(precision)->logits(golden.batch()) * golden["attention_mask"].unsqueeze(-1);
       expect_close(made, expected, tolerance * largest(expected), name);
     }

@@ -31,6 +31,16 @@ inline std::string print_golden(const testing::TestParamInfo<GoldenParam>& info)
 
 using LossOf = std::function<Tensor(Pass&)>;
 
+// Of the golden's weight, for expect_golden_gradients(). Input gates that are all larger by the same number change next
+// to nothing: their bias's gradient is a small sum of large parts, off by 2e-5 of itself in transformers' own fp32. Of
+// xIELU's steepness parts of all tokens cancel. A bias of all keys that are not rotated changes nothing: zero, but for
+// roundings.
+inline double floor_of_decoder(const std::string& golden, const std::string& weight) {
+  const bool unrotated = golden.starts_with("opt") || golden.starts_with("biogpt") || golden.starts_with("xglm");
+  if (unrotated && weight.ends_with("k_proj.bias")) return 1e-2;
+  return weight.ends_with("igate_preact.bias") || weight.find("act_fn.alpha") != weight.npos ? 1e-2 : 1e-3;
+}
+
 // After backward(). `floor_of` gives, of a weight, the share of the model's largest gradient that its own counts as at
 // least.
 inline void expect_golden_gradients(
