@@ -53,7 +53,7 @@ class Gemma3nMlp final : public Module {
   Tensor largest_of(const Tensor& gate) const {
     const Tensor wide = gate.to(at::toOpMathType(gate.scalar_type()));
     const Tensor mean = wide.mean(-1, /*keepdim=*/true);
-    const Tensor deviation = wide.std(-1, /*unbiased=*/false, /*keepdim=*/true);
+    const Tensor deviation = (wide - mean).square().mean(-1, /*keepdim=*/true).sqrt();
     return at::relu(wide - (mean + deviation * deviations_)).to(gate.scalar_type());
   }
 

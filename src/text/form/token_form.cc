@@ -57,12 +57,12 @@ void TokenForm::forget_but(const Path& path, std::size_t length, std::vector<std
 }
 
 AllowedTokens TokenForm::find_allowed(FormState& state, bool first) {
-  const TokenTrie& trie = tokens_->trie(first);
+  const TextTrie& trie = tokens_->trie(first);
   Path path{&state};
   std::vector<std::shared_ptr<FormState>> held;
   AllowedTokens made;
   for (std::uint32_t i = 0; i < trie.nodes.size();) {
-    const TokenTrie::Node& node = trie.nodes[i];
+    const TextTrie::Node& node = trie.nodes[i];
     FormState* next = automaton_.step(*path[node.depth - 1u], node.byte);
     if (!next) {
       i = node.behind;

@@ -66,7 +66,7 @@ std::vector<std::string> token_bytes(const Tokenizer& tokenizer, std::int64_t co
   return texts;
 }
 
-TokenTrie::TokenTrie(const std::vector<std::string>& texts) {
+TextTrie::TextTrie(const std::vector<std::string>& texts) {
   for (std::size_t id = 0; id < texts.size(); ++id)
     if (!texts[id].empty() && texts[id].size() < UINT16_MAX) ids.push_back(static_cast<std::int32_t>(id));
   const auto text = [&](std::int32_t id) -> const std::string& { return texts[static_cast<std::size_t>(id)]; };
@@ -101,7 +101,7 @@ TokenTexts::TokenTexts(const Tokenizer& tokenizer, std::int64_t vocab_size)
   if (first_ == texts_)
     first_.clear();
   else
-    first_trie_ = std::make_unique<const TokenTrie>(first_);
+    first_trie_ = std::make_unique<const TextTrie>(first_);
   find_usable();
 }
 

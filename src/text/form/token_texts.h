@@ -19,14 +19,14 @@ std::vector<std::string> token_bytes(const Tokenizer& tokenizer, std::int64_t co
 std::string bytes_of_token(const Tokenizer& tokenizer, std::int32_t id, bool first);
 
 // All tokens in the order of their bytes: a node's subtree follows it. Immutable.
-struct TokenTrie {
+struct TextTrie {
   struct Node {
     std::uint32_t behind;               // the first node that is not below this one
     std::uint32_t first_token, tokens;  // that end here, in `ids`
     std::uint16_t depth;                // its bytes
     std::uint8_t byte;
   };
-  explicit TokenTrie(const std::vector<std::string>& texts);
+  explicit TextTrie(const std::vector<std::string>& texts);
   std::vector<Node> nodes;
   std::vector<std::int32_t> ids;
 };
@@ -39,7 +39,7 @@ class TokenTexts {
 
   std::int64_t size() const { return std::ssize(texts_); }
   const std::string& text(std::int32_t id, bool first) const;
-  const TokenTrie& trie(bool first) const { return first && first_trie_ ? *first_trie_ : trie_; }
+  const TextTrie& trie(bool first) const { return first && first_trie_ ? *first_trie_ : trie_; }
   // Bytes that can be written one after the other.
   const std::array<bool, 256>& usable() const { return usable_; }
 
@@ -47,8 +47,8 @@ class TokenTexts {
   void find_usable();
 
   std::vector<std::string> texts_, first_;  // first_: empty where both are the same
-  TokenTrie trie_;
-  std::unique_ptr<const TokenTrie> first_trie_;
+  TextTrie trie_;
+  std::unique_ptr<const TextTrie> first_trie_;
   std::array<bool, 256> usable_ = {};
 };
 
