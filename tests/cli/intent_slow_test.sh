@@ -1046,8 +1046,8 @@ generate --min-p | generate ../m1 --prompt a --max-new-tokens 16 --temperature 2
 generate --regex | generate ../m1 --prompt a --max-new-tokens 16 --json | --regex '[a-z]{3}'
 generate --json-schema | generate ../m1 --prompt a --max-new-tokens 16 --json | --json-schema '{"const": 5}'
 generate --repetition-penalty | generate ../m1 --prompt "some words to start with" --max-new-tokens 16 --temperature 0 --json | --repetition-penalty 9
-generate --presence-penalty | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --presence-penalty 90
-generate --frequency-penalty | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --frequency-penalty 90
+generate --presence-penalty | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --presence-penalty -90
+generate --frequency-penalty | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --frequency-penalty -90
 generate --num-beams | generate ../m1 --prompt "some words" --max-new-tokens 16 --temperature 0 --json | --num-beams 4
 generate --src-lang | generate ../t5 --prompt a --max-new-tokens 2 | --src-lang en_XX
 generate --tgt-lang | generate ../t5 --prompt a --max-new-tokens 2 | --tgt-lang en_XX
@@ -1146,6 +1146,7 @@ export --max-shard-size | export run --out x | --max-shard-size 4KB
 export --checkpoint | export run --out x | --checkpoint 2
 export --merge | export ../made --out x | --merge
 export --dtype | export run --out x | --dtype bf16
+export --gguf | export run --out x | --gguf f16
 export --quantization.type | export run --out x | --quantization int8
 export --quantization.double-quant | export run --out x --quantization nf4 | --no-quantization.double-quant
 export --quantization.skip | export run --out x --quantization nf4 | --quantization.skip q_proj
