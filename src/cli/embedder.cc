@@ -17,11 +17,9 @@ namespace {
 
 constexpr std::int64_t kNoTarget = -100;  // of a token from which nothing is learnt
 
-// What the folder says, or the adapter's beside it.
+// What the folder says, else what is usual.
 hub::SentenceFolder said_by_folder(const ModelPlace& place, const Model& model) {
-  if (!place.adapter.empty())
-    if (const auto found = hub::read_sentence_folder(place.adapter)) return *found;
-  if (const auto found = hub::read_sentence_folder(place.folder)) return *found;
+  if (const auto found = hub::read_sentence_folder(embedding_folder(place))) return *found;
   hub::SentenceFolder usual;
   usual.pooling = nn::usual_pooling(model), usual.normalize = true;
   return usual;
@@ -29,11 +27,15 @@ hub::SentenceFolder said_by_folder(const ModelPlace& place, const Model& model) 
 
 }  // namespace
 
+std::filesystem::path embedding_folder(const ModelPlace& place) {
+  const bool of_adapter = !place.adapter.empty() && hub::read_sentence_folder(place.adapter);
+  return of_adapter ? place.adapter : place.folder;
+}
+
 std::unique_ptr<Model> load_embedding_model(const ModelPlace& place, const ModelFlags& flags) {
   std::unique_ptr<Model> model = load_model(place, flags);
-  const bool of_adapter = !place.adapter.empty() && hub::read_sentence_folder(place.adapter);
   const Precision precision = flags.precision.value_or(stored_precision(place.folder));
-  hub::load_vector_modules(*model, of_adapter ? place.adapter : place.folder, precision);
+  hub::load_vector_modules(*model, embedding_folder(place), precision);
   return model;
 }
 

@@ -86,9 +86,21 @@ io::GgufKeys keys_of(const Origin& origin, const gguf::Plan& plan, const GgufHow
   return keys;
 }
 
-// Moves what is there aside, if it is hone's, and puts the new file in its place.
-void put_in_place(const Folder& folder, const std::string& hidden, const std::string& name, bool replace) {
-  if (replace && folder.exists(name)) {
+// Error(checkpoint): what is there is not hone's.
+void require_ours(const Folder& folder, const std::string& name, const std::string& taken) {
+  const std::string why = io::why_not_our_gguf(folder, name);
+  if (!why.empty())
+    throw Error(ErrorKind::checkpoint, fmt::format("{}, and --replace would not take it: {}", taken, why))
+        .hint("choose another name, or move it away");
+}
+
+std::string taken(const GgufHow& how) { return how.out.string() + ": is there already"; }
+
+// Moves what is there aside, if it is hone's, and puts the new file in its place. Asked once more: writing takes a
+// while, and meanwhile anybody may have put another file there.
+void put_in_place(const Folder& folder, const std::string& hidden, const std::string& name, const GgufHow& how) {
+  if (how.replace && folder.exists(name)) {
+    require_ours(folder, name, taken(how));
     const std::string kept = io::set_aside(folder, name, name);
     log::info("{}: the file that was there is now {}", (folder.path() / name).string(), kept);
   }
@@ -110,7 +122,7 @@ std::uint64_t write_file(const GgufHow& how, const io::GgufKeys& keys, const ggu
     gguf::write_tensors(writer, plan, weights, [] { StopSignal::check("exporting"); });
     const std::uint64_t size = writer.size();
     writer.finish();
-    put_in_place(folder, hidden, name, how.replace);
+    put_in_place(folder, hidden, name, how);
     return size;
   } catch (...) {
     std::error_code ignored;
@@ -135,13 +147,10 @@ void require_free_gguf(const GgufHow& how) {
         .hint(fmt::format("--out {}", (how.out / ("model-" + to_lower(how.type->name) + ".gguf")).string()));
   io::require_writable(file.parent_path(), ErrorKind::checkpoint);
   if (!fs::exists(fs::symlink_status(file, ignored))) return;
-  const std::string taken = how.out.string() + ": is there already", name = file.filename().string();
-  const std::string why = io::why_not_our_gguf(Env::process().open_folder(file.parent_path()), name);
-  if (!why.empty())
-    throw Error(ErrorKind::checkpoint, fmt::format("{}, and --replace would not take it: {}", taken, why))
-        .hint("choose another name, or move it away");
+  const std::string name = file.filename().string();
+  require_ours(Env::process().open_folder(file.parent_path()), name, taken(how));
   if (!how.replace)
-    throw Error(ErrorKind::checkpoint, taken + "; nothing was written")
+    throw Error(ErrorKind::checkpoint, taken(how) + "; nothing was written")
         .hint("--replace moves it to " + name + ".old-1 (or the next free number) first");
 }
 

@@ -107,7 +107,8 @@ class Serve final : public Command {
   int run(const Invocation& call) override {
     const WordsOfFlags words;
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
-    if (flags_.embeddings.value_or(is_embedding(place))) return give_vectors(call, place);
+    if (!flags_.embeddings) flags_.embeddings = hub::read_sentence_folder(embedding_folder(place)).has_value();
+    if (*flags_.embeddings) return give_vectors(call, place);
     const std::string own = tokenizer_folder(place).string();
     const auto tokenizer = data::with_chat_template(load_tokenizer(flags_.tokenizer.empty() ? own : flags_.tokenizer),
                                                     flags_.chat_template, "--chat-template");
@@ -138,11 +139,6 @@ class Serve final : public Command {
 
   serve::HttpOptions http_options() const {
     return {.host = flags_.host, .port = static_cast<int>(flags_.port), .allow_origin = flags_.allow_origin};
-  }
-
-  static bool is_embedding(const ModelPlace& place) {
-    if (!place.adapter.empty() && hub::read_sentence_folder(place.adapter)) return true;
-    return hub::read_sentence_folder(place.folder).has_value();
   }
 
   int give_vectors(const Invocation& call, const ModelPlace& place) {

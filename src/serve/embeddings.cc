@@ -4,36 +4,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/log.h"
 #include "serve/fields.h"
 #include "serve/reply_json.h"
 #include "serve/waiting.h"
 #include "tensor/host.h"
+#include "text/formats/base64.h"
 
 namespace hone::serve {
 namespace {
 
 using nlohmann::ordered_json;
 
-// Four characters of 64 for three bytes, the last ones filled up with '='.
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t there = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      group = group << 8 | (k < there ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k) text += k <= there ? kDigits[group >> (18 - 6 * k) & 63] : '=';
-  }
-  return text;
-}
-
 // As base64, which clients ask for by default: little-endian fp32, a third of what numbers take as text.
 ordered_json shown(std::span<const float> vector, bool as_base64) {
-  if (as_base64) return base64({reinterpret_cast<const char*>(vector.data()), vector.size_bytes()});
+  if (as_base64) return text::to_base64({reinterpret_cast<const char*>(vector.data()), vector.size_bytes()});
   ordered_json numbers = ordered_json::array();
   for (const float value : vector) numbers.push_back(*parse_double(fmt::format("{}", value)));  // no digits of a double
   return numbers;

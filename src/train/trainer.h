@@ -78,7 +78,7 @@ class Trainer {
   void make_up_evaluation();
   void maybe_save();
   void save();
-  void save_after(const std::exception& error);
+  void save_whole_steps();
   void told_saved(const std::vector<std::string>& checkpoints);
   void begin_step();
   bool before_update(const PendingUpdate& update);

@@ -9,10 +9,7 @@ namespace {
 
 // Whether the steps before it are worth keeping as they are: not where numbers are no numbers, where a checkpoint could
 // not be written, or where the program itself may be wrong.
-bool leaves_steps_whole(const std::exception& error) {
-  const auto* own = dynamic_cast<const Error*>(&error);
-  if (!own) return true;
-  const ErrorKind kind = own->kind();
+bool leaves_steps_whole(ErrorKind kind) {
   return kind == ErrorKind::usage || kind == ErrorKind::config || kind == ErrorKind::data;
 }
 
@@ -21,8 +18,12 @@ bool leaves_steps_whole(const std::exception& error) {
 Summary Trainer::run() {
   try {
     return run_to_its_end();
+  } catch (const Error& error) {
+    if (leaves_steps_whole(error.kind())) save_whole_steps();
+    hooks_.failed(view(), error.what());
+    throw;
   } catch (const std::exception& error) {
-    save_after(error);
+    save_whole_steps();
     hooks_.failed(view(), error.what());
     throw;
   } catch (...) {
@@ -33,9 +34,9 @@ Summary Trainer::run() {
 
 // Of a process alone: others may be anywhere, and a save is made by all of them. Between two updates of one step
 // nothing is whole. What goes wrong here hides nothing of what went wrong before.
-void Trainer::save_after(const std::exception& error) try {
+void Trainer::save_whole_steps() try {
   const bool is_whole = updated_for_ <= state_.step && !parts_.options.replay && state_.step > 0;
-  if (world_.size() > 1 || !is_whole || !leaves_steps_whole(error)) return;
+  if (world_.size() > 1 || !is_whole) return;
   stepper_->settle();
   told_saved(saver_->settle(/*wait=*/true));
   if (saver_->step() >= state_.step) return;
