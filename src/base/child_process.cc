@@ -237,6 +237,12 @@ std::optional<int> wait_for(pid_t child, double seconds, const std::function<boo
   }
 }
 
+bool has_ended(pid_t child) {
+  siginfo_t info{};
+  const int error = waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT);
+  return error != 0 ? errno != EINTR : info.si_pid == child;
+}
+
 void end_with_all_it_started(pid_t child) {
   kill(-child, SIGTERM);
   if (!wait_for(child, kGraceSeconds)) {

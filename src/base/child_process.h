@@ -96,6 +96,8 @@ std::string start_shell(pid_t& child, Guard& guard, const std::string& command, 
 // Its status once it has ended; nothing: it still runs after so long, or when it is given up.
 std::optional<int> wait_for(pid_t child, double seconds, const std::function<bool()>& given_up = {},
                             Talk* talk = nullptr);
+// Whether wait_for() would have its status at once; it stays to be had.
+bool has_ended(pid_t child);
 void end_with_all_it_started(pid_t child);
 // "" for a status of 0, else what it means.
 std::string told_of_status(int status);

@@ -37,6 +37,13 @@ struct Dialogue::State {
     end_with_all_it_started(child);
     failure = std::move(why);
   }
+  // REQUIRES: it has ended
+  std::string too_early(std::size_t known, std::size_t expected) const {
+    const std::string told = told_of_status(wait_for(child, options.seconds).value_or(0));
+    if (known >= expected) return "ended before it had read what it was told";
+    return fmt::format("{} after {} of {}", told.empty() ? "ended" : told, known,
+                       counted(static_cast<std::int64_t>(expected), "line"));
+  }
   std::string silent() const { return fmt::format("no further line for {:g} s, so it was ended", options.seconds); }
   std::string too_late() const { return fmt::format("not done after {:g} s, so it was ended", options.seconds); }
   std::string too_much() const { return fmt::format("wrote more than {}", human_size(options.most_output)); }
@@ -58,20 +65,17 @@ Dialogue::Heard Dialogue::say(const std::string& lines, std::size_t expected) {
   const auto count = [&] { return static_cast<std::size_t>(std::ranges::count(s.talk.output(), '\n')); };
   std::size_t size = 0, known = 0, left = 0;  // lines are counted anew where more has come
   while (known < expected || !s.talk.has_said_all()) {
-    const auto status = wait_for(s.child, /*seconds=*/-1);
-    if (status) s.talk.drain();
+    const bool is_over = has_ended(s.child);
+    if (is_over) s.talk.drain();
     if (s.talk.output().size() != size) {
       const std::size_t before = known;
       size = s.talk.output().size(), known = count();
       if (known != before) watch.restart();
     }
     if (s.talk.left_to_say() != left) left = s.talk.left_to_say(), watch.restart();
-    if (status && known < expected) {
-      const std::string told = told_of_status(*status);
-      s.failure = fmt::format("{} after {} of {}", told.empty() ? "ended" : told, known,
-                              counted(static_cast<std::int64_t>(expected), "line"));
-    } else if (status) {
-      s.failure = "ended before it had read what it was told";
+    if (known >= expected && s.talk.has_said_all()) break;  // its end, if it has come, is finish()'s
+    if (is_over) {
+      s.failure = s.too_early(known, expected);
     } else if (s.talk.is_too_much()) {
       s.end(s.too_much());
     } else if (watch.seconds() > s.options.seconds) {

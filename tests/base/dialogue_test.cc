@@ -68,6 +68,15 @@ TEST_F(Spoken, EndsWhenThereIsNothingMoreToRead) {
   EXPECT_EQ(ended("read -r x; echo 1; echo 2"), "wrote more than was asked for: \"2\\n\"");
   EXPECT_EQ(ended("read -r x; echo 1; sleep 100", 2), "not done after 2 s, so it was ended");
 }
+TEST_F(Spoken, IsHeardToItsLastWordAlsoWhereItHasEnded) {
+  Dialogue talk("echo 1; exit 3", {});
+  usleep(300000);  // by now it has ended, mostly
+  EXPECT_EQ(all_of(talk.say("", 1)), "|1");
+  EXPECT_EQ(talk.finish(), "exit code 3");
+  Dialogue short_of("echo 1; exit 3", {});
+  EXPECT_EQ(all_of(short_of.say("", 1)), "|1");
+  EXPECT_EQ(all_of(short_of.say("", 1)), "exit code 3 after 0 of 1 lines");
+}
 TEST_F(Spoken, EndsWithTheProcessThatSpeaks) {
   const std::string file = (folder_ / "pid").string();
   const pid_t speaker = fork();
