@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "ops/cpu/products/whole_dots-inl.h"
 #include "ops/cpu/vec-inl.h"
 
 namespace hone::ops::cpu::CPU_CAPABILITY {
@@ -36,14 +37,13 @@ void multiply_plainly(const SkinnyProduct<T>& p) {
   }
 }
 
-#if defined(__AVX2__)
+#if defined(HONE_WHOLE_DOTS)
 
 constexpr std::int64_t kChunk = 64, kAhead = 4096;  // numbers that share a scale of x; bytes
 constexpr float kMostX = 32767, kMostFour = 4095;
 
-// Rows of x as whole numbers, then their chunks' scales. Four bits want the numbers in another order than eight: those
-// at even places of a chunk before those at odd ones, as both halves of bytes come, and of each the first and third
-// eight before the others, as registers are woven. So there are both.
+// Rows of x as whole numbers, then their chunks' scales. Four bits want the numbers in another order than eight
+// (WholeDots::place_of), so there are both.
 struct PackedX {
   const std::int16_t *plain, *woven;
   const float* scales;
@@ -56,12 +56,6 @@ std::int64_t packed_bytes(std::int64_t rows, std::int64_t in) {
 PackedX view_of(const void* packed, std::int64_t rows, std::int64_t in) {
   const auto* numbers = static_cast<const std::int16_t*>(packed);
   return {numbers, numbers + rows * in, reinterpret_cast<const float*>(numbers + 2 * rows * in)};
-}
-
-constexpr std::int64_t place_of(std::int64_t i) {  // in a chunk
-  const std::int64_t byte = i / 2, half = i % 2;
-  const std::int64_t quarter = byte / 8;  // 0, 2: the first sixteen; 1, 3: the others
-  return half * 32 + (quarter % 2) * 16 + (quarter / 2) * 8 + byte % 8;
 }
 
 template <class T>
@@ -81,74 +75,36 @@ void pack(const SkinnyProduct<T>& p, void* to) {
     scales[at / kChunk] = most / kMostX;  // not finite: neither are the sums
     for (std::int64_t i = 0; i < kChunk; ++i) {
       const auto number = static_cast<std::int16_t>(std::nearbyint(by > 0 && by < INFINITY ? values[i] * by : 0));
-      plain[at + i] = number, woven[at + place_of(i)] = number;
+      plain[at + i] = number, woven[at + WholeDots::place_of(i)] = number;
     }
   }
 }
 
-HONE_INLINE __m256i load_bits(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
-
-HONE_INLINE float sum_of(__m256 x) {
-  __m128 sum = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-  sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
-  return _mm_cvtss_f32(_mm_add_ss(sum, _mm_shuffle_ps(sum, sum, 1)));
-}
-
-// Of a chunk: weights as four registers of whole numbers.
-struct FourTables {
-  __m256i low, high;
-};
-
-FourTables tables_of(const float* table) {
-  alignas(16) std::uint8_t low[16], high[16];
-  for (int i = 0; i < 16; ++i) {
-    const auto number = static_cast<std::uint16_t>(static_cast<std::int16_t>(std::nearbyint(table[i] * kMostFour)));
-    low[i] = static_cast<std::uint8_t>(number), high[i] = static_cast<std::uint8_t>(number >> 8);
-  }
-  return {_mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(low))),
-          _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(high)))};
-}
-
-HONE_INLINE void weights_of(const std::uint8_t* codes, const FourTables& tables, __m256i* weights) {
-  const __m256i both = load_bits(codes), mask = _mm256_set1_epi8(15);
-  const __m256i halves[] = {_mm256_and_si256(_mm256_srli_epi16(both, 4), mask), _mm256_and_si256(both, mask)};
-  HONE_UNROLL
-  for (int h = 0; h < 2; ++h) {
-    const __m256i low = _mm256_shuffle_epi8(tables.low, halves[h]), high = _mm256_shuffle_epi8(tables.high, halves[h]);
-    weights[2 * h] = _mm256_unpacklo_epi8(low, high), weights[2 * h + 1] = _mm256_unpackhi_epi8(low, high);
-  }
-}
-
-HONE_INLINE void weights_of(const std::int8_t* codes, __m256i* weights) {
-  HONE_UNROLL
-  for (int i = 0; i < 4; ++i)
-    weights[i] = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + 16 * i)));
-}
-
-// sum + scale * (weights . x), in eight parts.
-HONE_INLINE __m256 add_chunk(__m256 sum, const __m256i* weights, const std::int16_t* x, float scale) {
-  const auto product = [&](int i) { return _mm256_madd_epi16(weights[i], load_bits(x + 16 * i)); };
-  const __m256i whole =
-      _mm256_add_epi32(_mm256_add_epi32(product(0), product(1)), _mm256_add_epi32(product(2), product(3)));
-  return _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), _mm256_set1_ps(scale), sum);
+WholeDots::Table table_of(const float* table) {
+  std::int16_t numbers[16];
+  for (int i = 0; i < 16; ++i) numbers[i] = static_cast<std::int16_t>(std::nearbyint(table[i] * kMostFour));
+  return WholeDots::table_of(numbers);
 }
 
 // Sums of kRows rows with one row of the weight, of which chunk(c, weights) gives the scale and the numbers.
 template <int kRows, class Chunk>
 HONE_INLINE void add_up(const std::int16_t* x, const float* scales, std::int64_t in, Chunk&& chunk, float* sums) {
   const std::int64_t chunks = in / kChunk;
-  __m256 sum[kRows];
+  WholeDots::Sum sum[2][kRows];
   HONE_UNROLL
-  for (int r = 0; r < kRows; ++r) sum[r] = _mm256_setzero_ps();
-  for (std::int64_t c = 0; c < chunks; ++c) {
-    __m256i weights[4];
+  for (int r = 0; r < kRows; ++r) sum[0][r] = sum[1][r] = WholeDots::zero();
+  const auto add = [&](std::int64_t c, WholeDots::Sum* to) HONE_LAMBDA {
+    WholeDots::Numbers weights[WholeDots::kRegisters];
     const float scale = chunk(c, weights);
     HONE_UNROLL
     for (int r = 0; r < kRows; ++r)
-      sum[r] = add_chunk(sum[r], weights, x + r * in + c * kChunk, scale * scales[r * chunks + c]);
-  }
+      to[r] = WholeDots::add(to[r], weights, x + r * in + c * kChunk, scale * scales[r * chunks + c]);
+  };
+  std::int64_t c = 0;
+  for (; c + 2 <= chunks; c += 2) add(c, sum[0]), add(c + 1, sum[1]);
+  if (c < chunks) add(c, sum[0]);
   HONE_UNROLL
-  for (int r = 0; r < kRows; ++r) sums[r] = sum_of(sum[r]);
+  for (int r = 0; r < kRows; ++r) sums[r] = WholeDots::total(sum[0][r] + sum[1][r]);
 }
 
 template <class Chunk>
@@ -175,15 +131,15 @@ void put(const SkinnyProduct<T>& p, std::int64_t o, const float* sums, float sca
 template <class T>
 void multiply_four_bits(const SkinnyProduct<T>& p, const PackedX& x) {
   const FourBits& w = p.quantized->four;
-  const FourTables tables = tables_of(w.table);
+  const WholeDots::Table table = table_of(w.table);
   const int block = std::countr_zero(static_cast<std::uint64_t>(w.block));  // a power of two
   float sums[kMostRows];
   for (std::int64_t o = 0; o < p.outs; ++o) {
     const std::int64_t begin = (p.first + o) * p.in;
-    const auto chunk = [&](std::int64_t c, __m256i* weights) HONE_LAMBDA {
+    const auto chunk = [&](std::int64_t c, WholeDots::Numbers* weights) HONE_LAMBDA {
       const std::int64_t at = begin + c * kChunk;
       __builtin_prefetch(w.codes + at / 2 + kAhead);
-      weights_of(w.codes + at / 2, tables, weights);
+      WholeDots::four_bits(w.codes + at / 2, table, weights);
       return w.scales.of(at >> block);
     };
     add_up_rows(p.rows, x.woven, x.scales, p.in, chunk, sums);
@@ -196,9 +152,9 @@ void multiply_int8(const SkinnyProduct<T>& p, const PackedX& x) {
   float sums[kMostRows];
   for (std::int64_t o = 0; o < p.outs; ++o) {
     const std::int8_t* row = p.quantized->int8 + (p.first + o) * p.in;
-    const auto chunk = [&](std::int64_t c, __m256i* weights) HONE_LAMBDA {
+    const auto chunk = [&](std::int64_t c, WholeDots::Numbers* weights) HONE_LAMBDA {
       __builtin_prefetch(row + c * kChunk + 2 * kAhead);
-      weights_of(row + c * kChunk, weights);
+      WholeDots::eight_bits(row + c * kChunk, weights);
       return 1.0f;
     };
     add_up_rows(p.rows, x.plain, x.scales, p.in, chunk, sums);
@@ -220,7 +176,7 @@ void multiply_in_chunks(const SkinnyProduct<T>& p) {
 
 template <class T>
 QuantizedRowKernels<T> quantized_row_kernels() {
-#if defined(__AVX2__)
+#if defined(HONE_WHOLE_DOTS)
   if constexpr (!std::is_same_v<T, double>) return {multiply_in_chunks<T>, packed_bytes, pack<T>};
 #endif
   return {multiply_plainly<T>};
