@@ -56,6 +56,10 @@ struct Backend {
     NormedProducts (*norm_skinny)(const NormedRows& rows, const std::vector<LinearWeight>& weights) = nullptr;
     NormedProducts (*norm_skinny_gated)(const NormedRows& rows, const LinearWeight& gate, const LinearWeight& up,
                                         Activation activation) = nullptr;
+    // As skinny and skinny_gated of rows by groups, which follow one another in x, all at once; null: group by group.
+    at::Tensor (*skinny_groups)(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& groups) = nullptr;
+    at::Tensor (*skinny_gated_groups)(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& gates,
+                                      const std::vector<SkinnyGroup>& ups, Activation activation) = nullptr;
     // As matmul_with_bias_into() of ops/matmul.h; null: the bias is one more pair of factors.
     void (*with_bias_into)(at::Tensor& out_MN, const std::vector<Factors>& factors, const at::Tensor& bias_N) = nullptr;
     // A sum of products whose left factors lie side by side in one matrix is made as one product.

@@ -48,17 +48,19 @@ at::Tensor forward_all(const at::Tensor& x_ND, const at::Tensor& weight_NK, cons
   return add_up(y_SD, routing.place_NK, weight_NK);
 }
 
-// Few tokens, as in decoding: each expert's MLP by what is fast for few rows.
+// Few tokens, as in decoding: the experts that have any, by what is fast for few rows.
 at::Tensor forward_few(const at::Tensor& x_ND, const at::Tensor& weight_NK, const Routing& routing,
                        const std::vector<GatedMlpWeights>& experts, Activation activation) {
   const at::Tensor x_SD = rows_of_slots(x_ND, routing.slot_S);
-  const at::Tensor y_SD = at::empty_like(x_SD);
-  std::int64_t begin = 0;
+  std::vector<SkinnyGroup> gates, ups, downs;
   for (std::size_t e = 0; e < experts.size(); ++e) {
     const std::int64_t count = routing.slots.host_counts()[e];
-    if (count > 0) y_SD.narrow(0, begin, count).copy_(gated_mlp(x_SD.narrow(0, begin, count), experts[e], activation));
-    begin += count;
+    if (count == 0) continue;
+    gates.push_back({count, &experts[e].gate});
+    ups.push_back({count, &experts[e].up});
+    downs.push_back({count, &experts[e].down});
   }
+  const at::Tensor y_SD = skinny_groups(skinny_gated_groups(x_SD, gates, ups, activation), downs);
   return add_up(y_SD, routing.place_NK, weight_NK);
 }
 

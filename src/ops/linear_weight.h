@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "hone/gradient_sum.h"
@@ -28,6 +29,12 @@ struct LinearWeight {
   std::vector<LowRank> low_ranks = {};
   Float8 float8 = Float8::off;  // of its products; those of low ranks stay as they are
   const Quantized* quantized = nullptr;  // what the weight is held as, for who does without weight_OI
+};
+
+// Some of a matrix' rows that follow one another, few (ops/skinny.h), and what they are multiplied with.
+struct SkinnyGroup {
+  std::int64_t rows;
+  const LinearWeight* weight;
 };
 
 }  // namespace hone::ops

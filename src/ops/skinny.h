@@ -21,4 +21,10 @@ std::vector<at::Tensor> skinny_products(const at::Tensor& x_RI, const std::vecto
 at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
                         Activation activation);
 
+// Of each group's rows, which follow one another in x_SI, the product with its weight, and what is gated: as these two,
+// to the bit, in one parallel region where the device has that. REQUIRES: weights of one shape, as many rows as x has.
+at::Tensor skinny_groups(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& groups);
+at::Tensor skinny_gated_groups(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& gates,
+                               const std::vector<SkinnyGroup>& ups, Activation activation);
+
 }  // namespace hone::ops

@@ -71,6 +71,30 @@ TEST(Skinny, TheBitsDoNotDependOnThreadsAndNeighbours) {
   }
 }
 
+TEST(Skinny, GroupsOfRowsGiveWhatEachGivesAlone) {
+  const std::int64_t counts[] = {1, 7, 2};
+  for (const at::ScalarType type : kTypes) {
+    const Tensor x = sample({10, 101}, type);
+    std::vector<LinearWeight> gates, ups;
+    for (int g = 0; g < 3; ++g) gates.push_back({sample({70, 101}, type, 10 + g)});
+    for (int g = 0; g < 3; ++g) ups.push_back({sample({70, 101}, type, 20 + g)});
+    at_each_kernel_level([&](const std::string& where) {
+      std::vector<SkinnyGroup> by_gate, by_up;
+      std::vector<Tensor> plain, gated;
+      std::int64_t begin = 0;
+      for (int g = 0; g < 3; begin += counts[g++]) {
+        by_gate.push_back({counts[g], &gates[g]}), by_up.push_back({counts[g], &ups[g]});
+        const Tensor rows = x.narrow(0, begin, counts[g]);
+        plain.push_back(skinny_products(rows, {gates[g]})[0]);
+        gated.push_back(skinny_gated(rows, gates[g], ups[g], Activation::silu));
+      }
+      EXPECT_TRUE(at::equal(skinny_groups(x, by_gate), at::cat(plain))) << where << " " << type;
+      EXPECT_TRUE(at::equal(skinny_gated_groups(x, by_gate, by_up, Activation::silu), at::cat(gated)))
+          << where << " " << type;
+    });
+  }
+}
+
 // Rows that are no multiple of a vector, from addresses that are no multiple of one, up to the end of the memory.
 TEST(Skinny, ReadsNothingButItsRows) {
   const at::NoGradGuard no_graph;

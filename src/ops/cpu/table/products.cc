@@ -329,8 +329,16 @@ void product_with_packed(at::Tensor& out_MN, const at::Tensor& a_MK, const at::T
 
 Backend::Products products() {
   using Loop = GroupLoop<product_into>;
-  return {product_into,  product_with_packed, skinny_products,    skinny_gated,
-          Loop::grouped, Loop::over_groups,   emulated_to_float8, emulated_float8_into<product_into>};
+  return {.into = product_into,
+          .with_packed = product_with_packed,
+          .skinny = skinny_products,
+          .skinny_gated = skinny_gated,
+          .grouped = Loop::grouped,
+          .over_groups = Loop::over_groups,
+          .to_float8 = emulated_to_float8,
+          .float8_into = emulated_float8_into<product_into>,
+          .skinny_groups = skinny_groups,
+          .skinny_gated_groups = skinny_gated_groups};
 }
 
 }  // namespace hone::ops::cpu_table

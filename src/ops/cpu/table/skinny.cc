@@ -67,21 +67,59 @@ void products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights, 
                [&](std::int64_t begin, std::int64_t end) { multiply_blocks<T>(line, begin, end); });
 }
 
+// Of each group's rows the product with its weight. REQUIRES: y_SO lives as long.
 template <class T>
-void gated_products(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up, Activation activation,
-                    at::Tensor& y_RO) {
-  at::Tensor upper = room_for(x_RI, up);
-  Part<T> low = part_of<T>(x_RI, gate, y_RO), high = part_of<T>(x_RI, up, upper);
-  SharedRows rows;
-  low.product.packed = high.product.packed = rows.pack(low.product);
+struct GroupedLine {
+  std::vector<Part<T>> parts;
+  std::vector<cpu::SkinnyProduct<T>> products;
+  std::int64_t blocks = 0;
+
+  GroupedLine(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& groups, const at::Tensor& y_SO) {
+    std::int64_t begin = 0;
+    for (const SkinnyGroup& group : groups) {
+      at::Tensor y_RO = y_SO.narrow(0, begin, group.rows);
+      parts.push_back(part_of<T>(x_SI.narrow(0, begin, group.rows), *group.weight, y_RO));
+      products.push_back(parts.back().product);
+      blocks += blocks_of(products.back());
+      begin += group.rows;
+    }
+  }
+};
+
+template <class T>
+void group_products(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& groups, const at::Tensor& y_SO) {
+  GroupedLine<T> line(x_SI, groups, y_SO);
+  std::vector<SharedRows> rows(groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) line.products[g].packed = rows[g].pack(line.products[g]);
+  share_blocks(line.blocks, block_bytes<T>(x_SI),
+               [&](std::int64_t begin, std::int64_t end) { multiply_blocks<T>(line.products, begin, end); });
+}
+
+template <class T>
+void multiply_gated(const cpu::SkinnyProduct<T>& gate, const cpu::SkinnyProduct<T>& up, Activation activation) {
   const auto kernels = cpu::skinny_kernels<T>();
   const auto gated = cpu::gated_kernels<T>();
-  share_blocks(blocks_of(low.product), 2 * block_bytes<T>(x_RI), [&](std::int64_t begin, std::int64_t end) {
-    const cpu::SkinnyProduct<T> g = cut(low.product, begin, end), u = cut(high.product, begin, end);
-    kernels.multiply(g);
-    kernels.multiply(u);
-    for (std::int64_t r = 0; r < g.rows; ++r)
-      gated.forward(activation, g.y + r * g.stride, u.y + r * u.stride, g.outs, g.y + r * g.stride);
+  kernels.multiply(gate);
+  kernels.multiply(up);
+  for (std::int64_t r = 0; r < gate.rows; ++r)
+    gated.forward(activation, gate.y + r * gate.stride, up.y + r * up.stride, gate.outs, gate.y + r * gate.stride);
+}
+
+template <class T>
+void gated_group_products(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& gates,
+                          const std::vector<SkinnyGroup>& ups, Activation activation, const at::Tensor& y_SO) {
+  const at::Tensor upper = at::empty_like(y_SO);
+  GroupedLine<T> low(x_SI, gates, y_SO), high(x_SI, ups, upper);
+  std::vector<SharedRows> rows(gates.size());
+  for (std::size_t g = 0; g < gates.size(); ++g)
+    low.products[g].packed = high.products[g].packed = rows[g].pack(low.products[g]);
+  share_blocks(low.blocks, 2 * block_bytes<T>(x_SI), [&](std::int64_t begin, std::int64_t end) {
+    for (std::size_t g = 0; g < gates.size() && end > 0; ++g) {  // [begin, end) counts from its first block
+      const std::int64_t blocks = blocks_of(low.products[g]), from = std::max<std::int64_t>(0, begin);
+      const std::int64_t to = std::min(end, blocks);
+      if (from < to) multiply_gated(cut(low.products[g], from, to), cut(high.products[g], from, to), activation);
+      begin -= blocks, end -= blocks;
+    }
   });
 }
 
@@ -97,9 +135,19 @@ std::vector<at::Tensor> skinny_products(const at::Tensor& x_RI, const std::vecto
 
 at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
                         Activation activation) {
-  const at::Tensor x = x_RI.contiguous();
-  at::Tensor y = room_for(x, gate);
-  cpu::with_type(x.scalar_type(), [&]<class T>(T) { gated_products<T>(x, gate, up, activation, y); });
+  return skinny_gated_groups(x_RI, {{x_RI.size(0), &gate}}, {{x_RI.size(0), &up}}, activation);
+}
+
+at::Tensor skinny_groups(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& groups) {
+  const at::Tensor x = x_SI.contiguous(), y = room_for(x, *groups[0].weight);
+  cpu::with_type(x.scalar_type(), [&]<class T>(T) { group_products<T>(x, groups, y); });
+  return y;
+}
+
+at::Tensor skinny_gated_groups(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& gates,
+                               const std::vector<SkinnyGroup>& ups, Activation activation) {
+  const at::Tensor x = x_SI.contiguous(), y = room_for(x, *gates[0].weight);
+  cpu::with_type(x.scalar_type(), [&]<class T>(T) { gated_group_products<T>(x, gates, ups, activation, y); });
   return y;
 }
 

@@ -20,6 +20,9 @@ Backend::Routed routed();
 std::vector<at::Tensor> skinny_products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights);
 at::Tensor skinny_gated(const at::Tensor& x_RI, const LinearWeight& gate, const LinearWeight& up,
                         Activation activation);
+at::Tensor skinny_groups(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& groups);
+at::Tensor skinny_gated_groups(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& gates,
+                               const std::vector<SkinnyGroup>& ups, Activation activation);
 at::Tensor decode_attention(const at::Tensor& q_RHK, const at::Tensor& k_RGCK, const at::Tensor& v_RGCK,
                             const at::Tensor& held_R, const AttentionOptions& options);
 void store_in_cache(const at::Tensor& k_NGK, const at::Tensor& v_NGK, const CacheRoom& to,
