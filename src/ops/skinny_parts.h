@@ -7,6 +7,7 @@
 
 #include "ops/cpu/products/quantized_rows.h"
 #include "ops/cpu/products/skinny.h"
+#include "ops/cpu/turned_rows.h"
 
 namespace hone::ops {
 
@@ -18,6 +19,7 @@ class SharedRows {
   // What such a product gets as `packed`. Good until the next call for a weight of that kind.
   template <class T>
   const void* pack(const cpu::SkinnyProduct<T>& p) {
+    if (p.turned) return nullptr;
     return p.quantized ? pack(cpu::quantized_row_kernels<T>(), p, quantized_)
                        : pack(cpu::skinny_kernels<T>(), p, lines_);
   }
@@ -60,7 +62,7 @@ cpu::SkinnyProduct<T> cut(cpu::SkinnyProduct<T> p, std::int64_t begin, std::int6
   if (p.quantized)
     p.first += out;
   else
-    p.weight += out * p.in;
+    p.weight += p.turned ? out : out * p.in;
   p.y += out;
   if (p.bias) p.bias += out;
   return p;
@@ -68,7 +70,12 @@ cpu::SkinnyProduct<T> cut(cpu::SkinnyProduct<T> p, std::int64_t begin, std::int6
 
 template <class T>
 void multiply(const cpu::SkinnyProduct<T>& p) {
-  p.quantized ? cpu::quantized_row_kernels<T>().multiply(p) : cpu::skinny_kernels<T>().multiply(p);
+  if (p.quantized)
+    cpu::quantized_row_kernels<T>().multiply(p);
+  else if (p.turned)
+    cpu::turned_row_kernels<T>().multiply(p);
+  else
+    cpu::skinny_kernels<T>().multiply(p);
 }
 
 // Blocks [begin, end) of all products one after another.

@@ -6,13 +6,16 @@
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "hone/error.h"
 #include "ops/backend.h"
+#include "ops/checkpoint.h"
 #include "ops/kept_sum.h"
 #include "ops/matmul.h"
 #include "ops/row_products.h"
+#include "ops/skinny.h"
 #include "ops/slots.h"
 
 namespace hone::ops {
@@ -46,19 +49,41 @@ struct Forward {
   at::Tensor both_SJ, y_ND;
 };
 
-Forward forward_all(const at::Tensor& x_ND, const at::Tensor& weight_NK, const at::Tensor& expert_S,
-                    const Routing& routing, const StackedExperts& e) {
+// product(a, b, groups): of each group's rows with its b.
+template <class Product>
+Forward forward_by(const at::Tensor& x_ND, const at::Tensor& weight_NK, const at::Tensor& expert_S,
+                   const Routing& routing, const StackedExperts& e, Product&& product) {
   const auto add_bias = [&](const at::Tensor& to_SO, const at::Tensor& bias_EO) {
     const sections::Timed section(sections::Section::elementwise);
     each_part_of_rows(to_SO.size(0), to_SO.size(1), [&](std::int64_t first, std::int64_t rows) {
       to_SO.narrow(0, first, rows).add_(bias_EO.index_select(0, expert_S.narrow(0, first, rows)));
     });
   };
-  const at::Tensor both_SJ = grouped(rows_of_slots(x_ND, routing.slot_S), e.gate_up_EDJ, routing.slots);
+  const at::Tensor both_SJ = product(rows_of_slots(x_ND, routing.slot_S), e.gate_up_EDJ, routing.slots);
   add_bias(both_SJ, e.gate_up_bias_EJ);
-  const at::Tensor y_SD = grouped(clamped_gate(both_SJ, e.gate), e.down_EID, routing.slots);
+  const at::Tensor y_SD = product(clamped_gate(both_SJ, e.gate), e.down_EID, routing.slots);
   add_bias(y_SD, e.down_bias_ED);
   return {both_SJ, add_up(y_SD, routing.place_NK, weight_NK)};
+}
+
+Forward forward_all(const at::Tensor& x_ND, const at::Tensor& weight_NK, const at::Tensor& expert_S,
+                    const Routing& routing, const StackedExperts& e) {
+  return forward_by(x_ND, weight_NK, expert_S, routing, e, grouped);
+}
+
+// Few tokens, as in decoding: the experts that have any, by what is fast for few rows.
+at::Tensor forward_few(const at::Tensor& x_ND, const at::Tensor& weight_NK, const at::Tensor& expert_S,
+                       const Routing& routing, const StackedExperts& e) {
+  const auto few = [](const at::Tensor& a_SK, const at::Tensor& b_EKO, const RowGroups& groups) {
+    std::vector<LinearWeight> weights;
+    std::vector<SkinnyGroup> all;
+    weights.reserve(groups.host_counts().size());
+    for (std::size_t i = 0; i < groups.host_counts().size(); ++i)
+      if (const std::int64_t rows = groups.host_counts()[i]; rows > 0)
+        all.push_back({rows, &weights.emplace_back(LinearWeight{b_EKO[static_cast<std::int64_t>(i)].t()})});
+    return skinny_groups(a_SK, all);
+  };
+  return forward_by(x_ND, weight_NK, expert_S, routing, e, few).y_ND;
 }
 
 // a^T b of each expert's rows: into the sum, or as the gradient of all.
@@ -160,6 +185,9 @@ at::Tensor stacked_mlp(const at::Tensor& x_ND, const at::Tensor& weight_NK, cons
   HONE_ASSERT(weight_NK.sizes() == routing.place_NK.sizes() && expert_NK.sizes() == weight_NK.sizes());
   if (!fits(x_ND, experts)) return reference::stacked_mlp(x_ND, weight_NK, routing, experts);
   const at::Tensor expert_S = expert_NK.flatten().index_select(0, routing.slot_S);
+  const bool known = !routing.slots.known_counts().empty() && !is_computed_again();
+  if (!at::GradMode::is_enabled() && known && x_ND.size(0) <= kSkinnyRows)
+    return forward_few(x_ND, weight_NK, expert_S, routing, experts);
   return StackedFunction::apply(x_ND, weight_NK, experts.gate_up_EDJ, experts.gate_up_bias_EJ, experts.down_EID,
                                 experts.down_bias_ED, expert_S, routing, experts);
 }

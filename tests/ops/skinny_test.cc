@@ -95,6 +95,27 @@ TEST(Skinny, GroupsOfRowsGiveWhatEachGivesAlone) {
   }
 }
 
+// As stacked experts have them: [in, outs].
+TEST(Skinny, WeightsThatLieByInputsAreReadThatWay) {
+  for (const at::ScalarType type : kTypes) {
+    const Tensor x = sample({5, 103}, type), w = sample({103, 1100}, type, 2) * 0.2, b = sample({1100}, type, 3);
+    const Tensor meaning = (at::matmul(x.to(at::kDouble), w.to(at::kDouble)) + b.to(at::kDouble)).to(type);
+    at_each_kernel_level([&](const std::string& where) {
+      Tensor all;
+      {
+        const Threads threads(2);
+        all = skinny_products(x, {{w.t(), b}})[0];
+      }
+      expect_close(all, meaning, tolerance(type), where + " " + c10::toString(type));
+      const Threads threads(1);
+      EXPECT_TRUE(at::equal(skinny_products(x, {{w.t(), b}})[0], all)) << where << " " << type;
+      EXPECT_TRUE(at::equal(skinny_products(x.narrow(0, 3, 1), {{w.t(), b}})[0][0], all[3])) << where << " " << type;
+      const Tensor mixed = skinny_products(x, {{w.t().contiguous(), b}, {w.t(), b}})[1];
+      EXPECT_TRUE(at::equal(mixed, all)) << where << " " << type;
+    });
+  }
+}
+
 // Rows that are no multiple of a vector, from addresses that are no multiple of one, up to the end of the memory.
 TEST(Skinny, ReadsNothingButItsRows) {
   const at::NoGradGuard no_graph;

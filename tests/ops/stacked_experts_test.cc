@@ -81,6 +81,19 @@ TEST(StackedExperts, EveryKernelAgreesWithTheMeaning) {
   }
 }
 
+TEST(StackedExperts, FewTokensWithoutAGraphAgreeWithTheMeaning) {
+  const at::NoGradGuard no_graph;
+  for (const std::int64_t tokens : {1, 5, 16})
+    for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+      auto in = stack_inputs(tokens, 2, 4);
+      for (Tensor& x : in) x = x.to(type);
+      const Tensor chosen = stack_choice(tokens, 2, 4), meaning = stacked_op(chosen, 4, true)(in);
+      at_each_kernel_level([&](const std::string& where) {
+        expect_close(stacked_op(chosen, 4, false)(in), meaning, tolerance(type), where + " " + c10::toString(type));
+      });
+    }
+}
+
 TEST(StackedExperts, NoTokensGiveNone) {
   auto in = stack_inputs(0, 2, 4);
   for (Tensor& x : in) x.requires_grad_();

@@ -287,9 +287,19 @@ Float8By float8_by(const at::Tensor& like) {
 }  // namespace
 
 Backend::Products products() {
-  return {into,         with_packed,       skinny,         skinny_gated,    by_groups, over_rows,
-          cast_to_float8, float8_products, float8_by,      norm_skinny,     norm_skinny_gated,
-          with_bias_into, /*joins_neighbours=*/true};
+  return {.into = into,
+          .with_packed = with_packed,
+          .skinny = skinny,
+          .skinny_gated = skinny_gated,
+          .grouped = by_groups,
+          .over_groups = over_rows,
+          .to_float8 = cast_to_float8,
+          .float8_into = float8_products,
+          .float8_by = float8_by,
+          .norm_skinny = norm_skinny,
+          .norm_skinny_gated = norm_skinny_gated,
+          .with_bias_into = with_bias_into,
+          .joins_neighbours = true};
 }
 
 }  // namespace hone::ops::cuda_table

@@ -18,6 +18,8 @@ struct SkinnyProduct {
   // A weight in few bits instead: y[r, o] is of its row first + o.
   const QuantizedRows* quantized = nullptr;
   std::int64_t first = 0;
+  // A weight by inputs instead, [in, …], for turned_rows.h: from one input to the next. 0: as above.
+  std::int64_t turned = 0;
 };
 
 // Most rows whose sums AMX leaves to vectors, which are faster there.

@@ -1,7 +1,7 @@
 // Chunks of 64 whole numbers in 16 bits, weights and x, that are multiplied and summed: one kind per instruction set.
 //
-// WholeDots: kRegisters of Numbers are a chunk; Sum holds partial sums; a Table has what four bits mean. HONE_WHOLE_DOTS
-// is defined where there are any. Included by kernel files of this folder only.
+// WholeDots: kRegisters of Numbers are a chunk; Sum holds partial sums; a Table has what four bits mean.
+// HONE_WHOLE_DOTS is defined where there are any. Included by kernel files of this folder only.
 #pragma once
 
 #include <cstdint>

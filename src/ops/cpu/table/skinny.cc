@@ -1,6 +1,8 @@
 // The CPU's products of few rows: the outputs of all weights are one line of work that the threads share.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "hone/error.h"
 #include "ops/cpu/gated.h"
 #include "ops/cpu/table/table.h"
@@ -11,6 +13,8 @@
 namespace hone::ops::cpu_table {
 namespace {
 
+// Blocks that a thread takes at least of weights by inputs, whose rows it would else read in scraps.
+constexpr std::int64_t kTurnedBlocks = 16;
 constexpr std::int64_t kLeastBytes = 32 << 10, kMostBytes = 256 << 10;  // of weights that a thread takes at a time
 
 // A product and the contiguous tensors that it points to.
@@ -20,24 +24,34 @@ struct Part {
   at::Tensor weight, bias;
 };
 
+// Whether a weight lies by inputs.
+bool is_turned(const at::Tensor& weight_OI) { return !weight_OI.is_contiguous() && weight_OI.stride(0) == 1; }
+
 template <class T>
 Part<T> part_of(const at::Tensor& x_RI, const LinearWeight& w, at::Tensor& y_RO) {
-  const at::Tensor weight = w.weight_OI.contiguous(), bias = w.bias_O.defined() ? w.bias_O.contiguous() : at::Tensor();
+  const bool turned = is_turned(w.weight_OI);
+  const at::Tensor weight = turned ? w.weight_OI : w.weight_OI.contiguous();
+  const at::Tensor bias = w.bias_O.defined() ? w.bias_O.contiguous() : at::Tensor();
   HONE_ASSERT(weight.size(1) == x_RI.size(1) && weight.size(0) == y_RO.size(1));
   const T* add = bias.defined() ? bias.const_data_ptr<T>() : nullptr;
-  return {{x_RI.const_data_ptr<T>(), weight.const_data_ptr<T>(), add, x_RI.size(0), x_RI.size(1), weight.size(0),
-           y_RO.mutable_data_ptr<T>(), weight.size(0)},
-          weight,
-          bias};
+  cpu::SkinnyProduct<T> product{x_RI.const_data_ptr<T>(), weight.const_data_ptr<T>(), add, x_RI.size(0), x_RI.size(1),
+                                weight.size(0), y_RO.mutable_data_ptr<T>(), weight.size(0)};
+  if (turned) product.turned = weight.stride(1);
+  return {product, weight, bias};
 }
 
-// Runs run(begin, end) for all of [0, blocks), where a block needs `bytes` of weights.
+// Runs run(begin, end) for all of [0, blocks), where a block needs `bytes` of weights; `least` of them at a time.
 template <class Run>
-void share_blocks(std::int64_t blocks, std::int64_t bytes, Run&& run) {
+void share_blocks(std::int64_t blocks, std::int64_t bytes, std::int64_t least, Run&& run) {
   const std::int64_t chunk =
-      std::max<std::int64_t>(1, std::clamp<std::int64_t>(blocks / 16, kLeastBytes / bytes, kMostBytes / bytes));
+      std::max(least, std::clamp<std::int64_t>(blocks / 16, kLeastBytes / bytes, kMostBytes / bytes));
   share_out((blocks + chunk - 1) / chunk,
             [&](std::int64_t unit) { run(unit * chunk, std::min(blocks, (unit + 1) * chunk)); });
+}
+
+template <class T>
+std::int64_t least_of(const std::vector<cpu::SkinnyProduct<T>>& line) {
+  return std::ranges::any_of(line, [](const auto& product) { return product.turned; }) ? kTurnedBlocks : 1;
 }
 
 template <class T>
@@ -61,9 +75,12 @@ void products(const at::Tensor& x_RI, const std::vector<LinearWeight>& weights, 
   }
   if (line.empty()) return;
   SharedRows rows;
-  const void* packed = rows.pack(line[0]);
-  for (cpu::SkinnyProduct<T>& product : line) product.packed = packed;
-  share_blocks(blocks, block_bytes<T>(x_RI),
+  const void* packed = nullptr;
+  for (cpu::SkinnyProduct<T>& product : line) {
+    if (!packed) packed = rows.pack(product);
+    if (!product.turned) product.packed = packed;
+  }
+  share_blocks(blocks, block_bytes<T>(x_RI), least_of(line),
                [&](std::int64_t begin, std::int64_t end) { multiply_blocks<T>(line, begin, end); });
 }
 
@@ -91,16 +108,15 @@ void group_products(const at::Tensor& x_SI, const std::vector<SkinnyGroup>& grou
   GroupedLine<T> line(x_SI, groups, y_SO);
   std::vector<SharedRows> rows(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) line.products[g].packed = rows[g].pack(line.products[g]);
-  share_blocks(line.blocks, block_bytes<T>(x_SI),
+  share_blocks(line.blocks, block_bytes<T>(x_SI), least_of(line.products),
                [&](std::int64_t begin, std::int64_t end) { multiply_blocks<T>(line.products, begin, end); });
 }
 
 template <class T>
 void multiply_gated(const cpu::SkinnyProduct<T>& gate, const cpu::SkinnyProduct<T>& up, Activation activation) {
-  const auto kernels = cpu::skinny_kernels<T>();
   const auto gated = cpu::gated_kernels<T>();
-  kernels.multiply(gate);
-  kernels.multiply(up);
+  multiply(gate);
+  multiply(up);
   for (std::int64_t r = 0; r < gate.rows; ++r)
     gated.forward(activation, gate.y + r * gate.stride, up.y + r * up.stride, gate.outs, gate.y + r * gate.stride);
 }
@@ -113,7 +129,8 @@ void gated_group_products(const at::Tensor& x_SI, const std::vector<SkinnyGroup>
   std::vector<SharedRows> rows(gates.size());
   for (std::size_t g = 0; g < gates.size(); ++g)
     low.products[g].packed = high.products[g].packed = rows[g].pack(low.products[g]);
-  share_blocks(low.blocks, 2 * block_bytes<T>(x_SI), [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t least = std::max(least_of(low.products), least_of(high.products));
+  share_blocks(low.blocks, 2 * block_bytes<T>(x_SI), least, [&](std::int64_t begin, std::int64_t end) {
     for (std::size_t g = 0; g < gates.size() && end > 0; ++g) {  // [begin, end) counts from its first block
       const std::int64_t blocks = blocks_of(low.products[g]), from = std::max<std::int64_t>(0, begin);
       const std::int64_t to = std::min(end, blocks);
