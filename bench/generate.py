@@ -3,6 +3,7 @@
 
   OMP_NUM_THREADS=2 python bench/generate.py --hone build/release/hone [--rounds 5] [--skip hf,llama] [--json FILE]
   python bench/generate.py --hone build/cuda/hone --device cuda --shape 1b --rounds 2
+  OMP_NUM_THREADS=2 python bench/generate.py --hone build/release/hone --type qwen3_moe
 
 Needs torch and transformers, and for the second peer llama-cpp-python and gguf (not on a GPU). Prints for each claim
 hone's median, the peer's, and their ratio:
@@ -11,7 +12,8 @@ hone's median, the peer's, and their ratio:
   hf prefill               prompt tokens/s, 4096 tokens, on a GPU alone
   llama decode             tokens/s after a prompt of 64, batch 1, 128 tokens
   llama prefill            prompt tokens/s, 512 tokens
-and of batch 1 how many bytes of weights hone reads a second.
+and of batch 1 how many bytes of weights hone reads a second. --type: a mixture of experts in the shape's sizes instead
+of a Llama, beside transformers alone.
 """
 import argparse
 import json
@@ -24,6 +26,10 @@ import time
 SHAPES = {"32m": dict(hidden=512, layers=8, vocab=16384, inner=1408, heads=8, kv_heads=4),
           "0.5b": dict(hidden=896, layers=24, vocab=151936, inner=4864, heads=14, kv_heads=2),  # Qwen2.5-0.5B's
           "1b": dict(hidden=2048, layers=16, vocab=128256, inner=8192, heads=32, kv_heads=8)}  # Llama 3.2's
+# What mixtures have besides; their experts are a quarter as wide as the shape's MLP.
+MIXTURES = {"qwen3_moe": dict(num_experts=32, num_experts_per_tok=8, norm_topk_prob=True),
+            "gpt_oss": dict(num_local_experts=32, num_experts_per_tok=4),
+            "mixtral": dict(num_local_experts=8, num_experts_per_tok=2)}
 PROMPT, NEW, LONG, LONG_ON_GPU = 64, 128, 512, 4096
 THREADS = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count()))
 
@@ -74,18 +80,21 @@ class Hone:
 
 
 class Transformers:
-    def __init__(self, folder, shape, device):
+    def __init__(self, folder, kind, shape, device):
         import torch
-        from transformers import LlamaConfig, LlamaForCausalLM
+        from transformers import AutoConfig, AutoModelForCausalLM
         torch.set_num_threads(THREADS)
         torch.manual_seed(0)
-        s = shape
+        s, inner = shape, shape["inner"] if kind == "llama" else shape["inner"] // 4
         self.torch, self.vocab, self.device = torch, s["vocab"], device
+        own = dict(moe_intermediate_size=inner) if kind == "qwen3_moe" else {}
+        config = AutoConfig.for_model(
+            kind, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
+            num_key_value_heads=s["kv_heads"], head_dim=s["hidden"] // s["heads"], intermediate_size=inner,
+            vocab_size=s["vocab"], max_position_embeddings=2 * LONG_ON_GPU, tie_word_embeddings=True,
+            pad_token_id=None, bos_token_id=None, eos_token_id=None, **own, **MIXTURES.get(kind, {}))
         with torch.device(device):
-            self.model = LlamaForCausalLM(LlamaConfig(
-                hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
-                num_key_value_heads=s["kv_heads"], intermediate_size=s["inner"], vocab_size=s["vocab"],
-                max_position_embeddings=2 * LONG_ON_GPU, tie_word_embeddings=True)).to(torch.bfloat16).eval()
+            self.model = AutoModelForCausalLM.from_config(config).to(torch.bfloat16).eval()
         self.model.save_pretrained(folder)
 
     def prefill(self, length):
@@ -172,10 +181,12 @@ def main():
     parser.add_argument("--json", help="file for the figures")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--shape", choices=SHAPES, default="32m")
+    parser.add_argument("--type", choices=["llama", *MIXTURES], default="llama")
     flags = parser.parse_args()
     skip, on_gpu, shape = flags.skip.split(","), flags.device == "cuda", SHAPES[flags.shape]
+    skip += ["llama"] if flags.type != "llama" else []
     with tempfile.TemporaryDirectory() as folder:
-        hf, hone = Transformers(folder, shape, flags.device), Hone(flags.hone, folder, flags.device)
+        hf, hone = Transformers(folder, flags.type, shape, flags.device), Hone(flags.hone, folder, flags.device)
         claims = {}
         if "hf" not in skip:
             for batch in (1, 64 if on_gpu else 8):
@@ -196,7 +207,8 @@ def main():
         for name, (ours, theirs) in figures.items():
             a, b = statistics.median(ours), statistics.median(theirs)
             result[name] = {"hone": a, "peer": b, "ratio": a / b, "hone_all": ours, "peer_all": theirs}
-            read = f"   weights at {a * weight_bytes(shape) / 1e9:.1f} GB/s" if name == "hf batch 1" else ""
+            reads = name == "hf batch 1" and flags.type == "llama"
+            read = f"   weights at {a * weight_bytes(shape) / 1e9:.1f} GB/s" if reads else ""
             print(f"{name:15} hone {a:8.0f} tokens/s   peer {b:8.0f} tokens/s   ratio {a / b:.2f}{read}")
         if flags.json:
             with open(flags.json, "w") as file:
