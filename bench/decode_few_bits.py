@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Decoding one row from weights in fewer bits beside the same weights in bf16, and beside llama.cpp: alternating processes.
+"""Decoding one row from weights in fewer bits, beside the same weights in bf16 and beside llama.cpp, by turns.
 
   OMP_NUM_THREADS=2 python bench/decode_few_bits.py --hone build/release/hone [--rounds 3] [--tokens 128]
   OMP_NUM_THREADS=2 python bench/decode_few_bits.py --hone build/release/hone --tokenizer FOLDER --peer llama
 
 The model: a Llama (hidden 2,048, 16 layers; with 259 tokens 723 M parameters) of random weights. --peer llama: the same
-weights as `hone export --gguf` writes them, in bf16, q8_0 and q4_0, by llama-cpp-python; FOLDER holds a tokenizer that
-GGUF can have. Prints the tokens a second of each round, their medians, and what of them bf16's is. What waits for memory
-should go with the bits.
+weights as `hone export --gguf` writes them, in bf16, q8_0 and q4_0, by llama-cpp-python; FOLDER holds a tokenizer
+that GGUF can have. Prints the tokens a second of each round, their medians, and what of them bf16's is. What waits for
+memory should go with the bits.
 """
 import argparse
 import os

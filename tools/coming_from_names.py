@@ -90,14 +90,22 @@ BY_HAND = {
         decay_steps; warmup_steps; cooldown_steps; cooldown_lr; end_lr; end_lr_factor; grad_clip_norm
         grad_clip_value; weight_decay_include; weight_decay_exclude""",
     "st": """
-        1_Pooling; 2_Normalize; AnglELoss; BatchAllTripletLoss; BatchSamplers.NO_DUPLICATES
-        CachedMultipleNegativesRankingLoss; CoSENTLoss; CosineSimilarityLoss; CrossEncoder; DenoisingAutoEncoderLoss
-        Dense; EmbeddingSimilarityEvaluator; GISTEmbedLoss; InformationRetrievalEvaluator; LayerNorm; MatryoshkaLoss
-        MultiVectorEncoder; MultipleNegativesRankingLoss; Router; SparseEncoder; TripletEvaluator; TripletLoss
-        config_sentence_transformers.json; directions; distance_metric=EUCLIDEAN; encode; encode_document
-        encode_query; gather_across_devices=False; hardness_mode; matryoshka_dims; matryoshka_weights; mini_batch_size
-        modules.json; normalize_embeddings; prompts; scale=20.0; sentence_bert_config.json; triplet_margin=5
-        truncate_dim""",
+        1_Pooling; 2_Normalize; AnglELoss; BatchAllTripletLoss; BatchSamplers.NO_DUPLICATES; CachedGISTEmbedLoss
+        CachedMultipleNegativesRankingLoss; CachedSpladeLoss; CoSENTLoss; CosineSimilarityLoss; CrossEncoder
+        DenoisingAutoEncoderLoss; Dense; DistillKLDivLoss; EmbeddingSimilarityEvaluator; FlopsLoss; GISTEmbedLoss
+        InformationRetrievalEvaluator; LayerNorm; MLMTransformer; MarginMSELoss; MatryoshkaLoss; MultiVectorEncoder
+        MultipleNegativesRankingLoss; Router; SparseAnglELoss; SparseAutoEncoder; SparseCoSENTLoss
+        SparseCosineSimilarityLoss; SparseDistillKLDivLoss; SparseEmbeddingSimilarityEvaluator; SparseEncoder
+        SparseInformationRetrievalEvaluator; SparseMarginMSELoss; SparseMultipleNegativesRankingLoss
+        SparseTripletEvaluator; SparseTripletLoss; SpladeLoss; SpladePooling
+        SpladeRegularizerWeightSchedulerCallback; TripletEvaluator; TripletLoss; activation_function; chunk_size
+        config_sentence_transformers.json; contrast_anchors; contrast_positives; directions
+        distance_metric=EUCLIDEAN; document_regularizer_threshold; document_regularizer_weight; encode
+        encode_document; encode_query; gather_across_devices=False; guide; hardness_mode; hardness_strength
+        margin_strategy; matryoshka_dims; matryoshka_weights; max_active_dims; mini_batch_size; modules.json
+        normalize_embeddings; partition_mode; pooling_strategy; prompts; query_regularizer_threshold
+        query_regularizer_weight; scale=20.0; sentence_bert_config.json; triplet_margin=5; truncate_dim
+        use_document_regularizer_only""",
     "ml.trainer": """
         config.yaml; checkpoints/ckpt.pt; checkpoints/ckpt.<step>.pt; .lock_running; .lock_scheduled; .lock_ckpt
         state.txt; logs/main.log; profile/trace.step_<n>.json; run_<k>; RUN_DIR; add_lock_file: RuntimeError

@@ -142,9 +142,10 @@ struct MemoryLayer {
 };
 
 // Plug-in (src/models).
-class HONE_API Model : public Module {
+class HONE_API Model : public SavedModule {
  public:
   static constexpr std::string_view kInterface = "model";
+  Model* as_model() final { return this; }
   virtual Tensor embed(const Batch& batch, Pass& pass) const = 0;
   virtual std::vector<const Block*> blocks() const = 0;
   virtual Tensor finish(const Tensor& x_BTD, Pass& pass) const = 0;
@@ -156,12 +157,12 @@ class HONE_API Model : public Module {
   // The same for weights that are held in fewer bits: of every pass, and the model's own. null: there are none.
   void set_unpacking(std::unique_ptr<Residency> unpacking) { unpacking_ = std::move(unpacking); }
   Residency* unpacking() const { return unpacking_.get(); }
-  // A model that is trained with this one and has files of its own, as PPO's value model. Of each name there is one.
-  void set_beside(const std::string& name, std::shared_ptr<Model> model);
-  const std::vector<std::pair<std::string, std::shared_ptr<Model>>>& beside() const { return beside_; }
-  // Then those of models beside this one: their names begin with the model's and a dot.
+  // What is trained with this model and has a folder of its own, as PPO's value model. Of each name there is one.
+  void set_beside(const std::string& name, std::shared_ptr<SavedModule> module);
+  const std::vector<std::pair<std::string, std::shared_ptr<SavedModule>>>& beside() const { return beside_; }
+  // Then those of what is beside this model: their names begin with its name and a dot.
   void each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit) override;
-  void set_device(at::Device device) override;  // and those of models beside it
+  void set_device(at::Device device) override;  // and of what is beside it
 
   virtual std::int64_t vocab_size() const = 0;     // token ids are below it
   virtual std::int64_t max_positions() const = 0;  // tokens of a document that it was made for: max_position_embeddings
@@ -178,7 +179,7 @@ class HONE_API Model : public Module {
   virtual std::vector<AttentionLayer> attention() const { return {}; }
   virtual std::vector<MemoryLayer> memories() const { return {}; }  // likewise
   // HF's model_type and config.json (transformers 5 form) of this model.
-  virtual config::Node hf_config() const = 0;
+  config::Node hf_config() const override = 0;
 
   // What it can besides giving hidden states; null: it cannot.
   virtual const CausalLm* causal_lm() const { return nullptr; }
@@ -198,7 +199,7 @@ class HONE_API Model : public Module {
  private:
   Residency* residency_ = nullptr;
   std::unique_ptr<Residency> unpacking_;
-  std::vector<std::pair<std::string, std::shared_ptr<Model>>> beside_;
+  std::vector<std::pair<std::string, std::shared_ptr<SavedModule>>> beside_;
 };
 
 // Sizes that a cache needs, per layer: of keys and values (window 0 = all tokens are kept), or of a memory.

@@ -17,8 +17,15 @@
 namespace hone {
 
 class Adapter;
+class Model;
 class Pass;
+namespace config {
+class Node;  // hone/config.h
+}
 struct GradientSum;
+namespace nn {
+class VectorModule;  // src/nn/vector_module.h
+}
 namespace ops {
 struct LowRank;    // src/ops/linear_weight.h
 struct Quantized;  // src/ops/quantized_matrix.h
@@ -195,6 +202,15 @@ class HONE_API Module {
   void walk(const Visit& visit, const std::string& prefix) const;
   std::vector<std::pair<std::string, std::unique_ptr<Weight>>> weights_;
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
+};
+
+// A module with a folder of its own: its weights by name, and config.json. A model, or what is trained beside one.
+class HONE_API SavedModule : public Module {
+ public:
+  virtual config::Node hf_config() const = 0;
+  // What it is; null: it is something else.
+  virtual Model* as_model() { return nullptr; }
+  virtual const nn::VectorModule* as_vector_module() const { return nullptr; }
 };
 
 // What is learnt beside a weight, which stays as it is: LoRA (Hu et al., 2021, arXiv:2106.09685) and its like.

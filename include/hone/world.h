@@ -7,8 +7,12 @@
 #include <vector>
 
 #include "hone/batch.h"
+#include "hone/error.h"
 
 namespace hone {
+
+// What a rank throws that waits for others, of which one has failed and called meet_again(). Never told to anybody.
+inline constexpr ErrorKind kFailedElsewhere{77};
 
 // What was begun with other ranks: done when wait() returns, or, of tensors on a device, before what that is given
 // next. Until then nobody touches its tensors.
@@ -50,6 +54,10 @@ class HONE_API Collectives {
   virtual std::shared_ptr<Collectives> among(int size) = 0;
   // What each rank gives, in rank order.
   virtual std::vector<std::string> gather(const std::string& own) = 0;
+  // By a rank that fails between what all do: says why, and from then on those that wait for others throw
+  // Error(kFailedElsewhere). They call this then, too; it returns when all have, with what the first of them said.
+  // Nothing that was begun before is waited for after it. Once. Throws Error(peer) where not all of them come.
+  virtual std::string meet_again(const std::string& why) { return why; }
   // What this rank is at, for those that wait for it: "step 41, saving".
   virtual void at(const std::string& phase) { static_cast<void>(phase); }
   virtual Traffic traffic() const { return {}; }
@@ -77,6 +85,7 @@ class HONE_API World {
   std::vector<std::string> gather(const std::string& own) const;
   std::vector<Sums> gather(const Sums& own) const;
   std::string from_first(const std::string& own) const;  // rank 0's
+  std::string meet_again(const std::string& why) const;  // Collectives; of a process alone `why`
   bool any(bool own) const;
   void wait() const;  // until all are here
   // Rank 0 makes something first, then the others, who find on disk what it left there.

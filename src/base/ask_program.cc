@@ -3,15 +3,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <string_view>
+#include <thread>
 
 #include "base/child.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signals.h"
 #include "base/strings.h"
 
 namespace hone {
 
 Error AskedProgram::error(const std::string& fact) const {
-  return Error(ErrorKind::data, fmt::format("{}: `{}`: {}", who_, escape_for_terminal(command_), fact));
+  return Error(ErrorKind::data, fmt::format("{}: `{}`: {}", who_, escape_for_terminal(how_.command), fact));
 }
 
 Error AskedProgram::error_of_line(std::size_t number, const std::string& line, const std::string& expected) const {
@@ -23,20 +30,44 @@ std::vector<std::string> AskedProgram::answers(const std::vector<std::string>& l
   if (lines.empty()) return {};
   std::string input;
   for (const std::string& line : lines) input += line + "\n";
-  // A run that is to stop finishes its step first, and so does this.
-  const ChildOptions options{.without = rank_variables(), .seconds = seconds_};
-  const ChildResult result = run_shell(command_, options, input);
+  for (std::int64_t times = 1;; ++times) {
+    try {
+      return asked(input, lines.size());
+    } catch (const Error& failure) {
+      if (failure.kind() != ErrorKind::data || times > how_.retries) throw;
+      wait_to_ask_anew(failure.what(), times, how_.retries);
+    }
+  }
+}
+
+std::vector<std::string> AskedProgram::asked(const std::string& input, std::size_t expected) const {
+  const std::string doing = "waiting for " + who_;
+  StopSignal::check(doing);
+  const ChildOptions options{
+      .without = rank_variables(), .seconds = how_.seconds, .stopped = is_told_to_stop};
+  const ChildResult result = run_shell(how_.command, options, input);
+  if (!result.failure.empty()) StopSignal::check(doing);
   if (!result.failure.empty()) throw error(result.failure);
   std::string_view output = result.output;
   if (output.empty())
-    throw error(fmt::format("it wrote nothing; expected {}, a line for each {}", lines.size(), what_));
+    throw error(fmt::format("it wrote nothing; expected {}, a line for each {}", expected, what_));
   if (output.ends_with('\n')) output.remove_suffix(1);
   std::vector<std::string> answers;
   for (const std::string& line : split(output, '\n')) answers.emplace_back(trim(line));
-  if (answers.size() != lines.size())
+  if (answers.size() != expected)
     throw error(fmt::format("it wrote {}; expected {}, one for each {}", counted(std::ssize(answers), "line"),
-                            lines.size(), what_));
+                            expected, what_));
   return answers;
+}
+
+bool is_told_to_stop() { return StopSignal::wake_fd() >= 0 && StopSignal::stop_requested(); }
+
+void wait_to_ask_anew(const std::string& failure, std::int64_t times, std::int64_t retries) {
+  constexpr double kLongest = 60;
+  const double seconds = std::min(kLongest, std::pow(2.0, static_cast<double>(std::min<std::int64_t>(times, 10) - 1)));
+  log::warning("{}; asked anew in {:g} s ({} of {})", failure, seconds, times, retries);
+  for (const Stopwatch watch; watch.seconds() < seconds; std::this_thread::sleep_for(std::chrono::milliseconds(20)))
+    StopSignal::check("waiting to ask a program anew");
 }
 
 }  // namespace hone

@@ -46,6 +46,8 @@ struct Dialogue::State {
   }
   std::string silent() const { return fmt::format("no further line for {:g} s, so it was ended", options.seconds); }
   std::string too_late() const { return fmt::format("not done after {:g} s, so it was ended", options.seconds); }
+  bool is_told_to_stop() const { return options.stopped && options.stopped(); }
+  std::string stopped() const { return "ended, as the run was told to stop"; }
   std::string too_much() const { return fmt::format("wrote more than {}", human_size(options.most_output)); }
 };
 
@@ -78,6 +80,8 @@ Dialogue::Heard Dialogue::say(const std::string& lines, std::size_t expected) {
       s.failure = s.too_early(known, expected);
     } else if (s.talk.is_too_much()) {
       s.end(s.too_much());
+    } else if (s.is_told_to_stop()) {
+      s.end(s.stopped());
     } else if (watch.seconds() > s.options.seconds) {
       s.end(s.silent());
     } else {
@@ -93,10 +97,10 @@ std::string Dialogue::finish() {
   State& s = *state_;
   if (!s.failure.empty()) return s.failure;
   s.talk.say_no_more();
-  const auto given_up = [&] { return s.talk.is_too_much(); };
+  const auto given_up = [&] { return s.talk.is_too_much() || s.is_told_to_stop(); };
   const auto status = wait_for(s.child, s.options.seconds, given_up, &s.talk);
   if (!status) {
-    s.end(s.talk.is_too_much() ? s.too_much() : s.too_late());
+    s.end(s.talk.is_too_much() ? s.too_much() : s.is_told_to_stop() ? s.stopped() : s.too_late());
     return s.failure;
   }
   s.talk.drain();

@@ -29,7 +29,7 @@ void require_run(const fs::path& path) {
   if (!fs::exists(path)) throw Error(ErrorKind::usage, path.string() + ": no such folder");
   if (!fs::exists(path / "config.yaml"))
     throw io::naming_runs_within(
-        Error(ErrorKind::usage, path.string() + ": not a run folder; expected config.yaml in it"), path);
+        Error(ErrorKind::checkpoint, path.string() + ": not a run folder; expected config.yaml in it"), path);
 }
 
 std::uint64_t bytes_of(const io::Manifest& manifest) {

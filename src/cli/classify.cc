@@ -17,6 +17,7 @@
 #include "cli/output.h"
 #include "cli/prompt_file.h"
 #include "cli/read_data.h"
+#include "cli/run_recipe.h"
 #include "cli/texts_to_classify.h"
 #include "data/choose_template.h"
 #include "data/fields.h"
@@ -35,7 +36,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char *kText = "text", *kPair = "text_pair";
+constexpr const char *kText = "text", *kPair = "text_pair", *kQuestions = "question_answering";
 
 using Columns = std::map<std::string, std::string>;
 
@@ -66,6 +67,7 @@ class Classify final : public Command {
   struct Config : QuestionFlags {
     using Base = QuestionFlags;
     std::vector<std::string> text, columns;
+    std::optional<std::string> text_pair;
     std::string data, tokenizer, adapter, chat_template;
     std::optional<std::int64_t> max_length;
     std::int64_t batch_size = 8;
@@ -76,6 +78,7 @@ class Classify final : public Command {
       return std::tuple_cat(
           std::tuple{
               field("text", &C::text, "A text; may be given several times."),
+              field("text_pair", &C::text_pair, "The second of two texts, beside one --text."),
               field("data", &C::data,
                     "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv "
                     "with text, and text_pair where there are two; a score is also given of prompt and completion, and "
@@ -89,11 +92,11 @@ class Classify final : public Command {
               field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
               field("chat_template", &C::chat_template,
                     "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
-              field(
-                  "max_length", &C::max_length,
-                  "Most tokens of a document; default: the positions the model was made for, at most 2048. Longer ones "
-                  "lose their end, and what is scored its start; how many is said.",
-                  at_least(1)),
+              field("max_length", &C::max_length,
+                    "Most tokens of a document; default: the positions the model was made for, at most 2048; of "
+                    "questions what the model's run had, else 384. Longer ones lose their end, and what is scored its "
+                    "start; how many is said.",
+                    at_least(1)),
               field("batch_size", &C::batch_size, "Documents per forward pass.", at_least(1)),
               field("words", &C::words,
                     "Of labels of words: each word with its label, and not the entities that they mark alone."),
@@ -124,20 +127,26 @@ class Classify final : public Command {
     model_ = load_model(place, flags_);
     const bool of_tokens = model_->classifier() && model_->classifier()->of_tokens();
     if (!model_->classifier()) require_classifier(*model_, "classify");
-    if (!of_tokens && labels().size() == 1) sigmoid_ = hub::shows_sigmoid(*model_, place.folder);
+    if (!of_tokens && labels().size() == 1) sigmoid_ = shows_sigmoid(place);
+    if (flags_.text_pair && (of_tokens || flags_.text.size() != 1))
+      throw Error(ErrorKind::usage, of_tokens ? "--text-pair: this model reads one text"
+                                              : "--text-pair: expected beside one --text; --data reads many pairs");
     for (const auto& [given, flag] :
          {std::pair{flags_.words, "words"}, {flags_.step_separator.has_value(), "step-separator"}})
       if (given && !of_tokens)
         throw Error(ErrorKind::usage, fmt::format("--{}: this model gives texts labels, and not their words", flag));
     const bool of_questions = of_tokens && model_->classifier()->answers_questions();
     check_kind(of_questions);
-    of_questions ? make_question_answers() : of_tokens ? make_token_answers(place) : make_how();
+    of_questions ? make_question_answers(place) : of_tokens ? make_token_answers(place) : make_how();
     const StopSignal signals;
     const bool one_context = flags_.context.size() == 1;
     for (std::size_t i = 0; i < flags_.question.size(); ++i)
       of_questions_->add({.question = flags_.question[i], .context = flags_.context[one_context ? 0 : i]},
                          {"--question", static_cast<std::int64_t>(i) + 1});
-    for (const std::string& text : flags_.text) add(text, {"--text", ++told_});
+    for (const std::string& text : flags_.text) {
+      const data::Place place{"--text", ++told_};
+      flags_.text_pair ? add({{kText, text}, {kPair, *flags_.text_pair}}, place) : add(text, place);
+    }
     const std::string file = flags_.data.empty() ? "-" : flags_.data;
     if (!flags_.data.empty() || (flags_.text.empty() && flags_.question.empty()))
       read_prompt_file(
@@ -164,6 +173,12 @@ class Classify final : public Command {
     return columns_are_of_answers_.value_or(value.is_object() && !value.contains(kText));
   }
 
+  // As the folder says, else as its run learnt.
+  bool shows_sigmoid(const ModelPlace& place) const {
+    const auto learnt = RunRecipe(place).option("classification", "objective", "regression_loss");
+    return hub::shows_sigmoid(*model_, place.folder, learnt == "binary_cross_entropy");
+  }
+
   void check_kind(bool of_questions) const {
     const QuestionFlags& asked = flags_;
     if (!of_questions && asked.any())
@@ -183,12 +198,19 @@ class Classify final : public Command {
                                                 counted(std::ssize(asked.question), "question")));
   }
 
-  void make_question_answers() {
+  void make_question_answers(const ModelPlace& place) {
     QuestionAnswers::How how{.columns = parse_columns(flags_.columns)};
-    how.max_length = flags_.max_length.value_or(std::min<std::int64_t>(model_->max_positions(), how.max_length));
+    const RunRecipe run(place);
+    const std::int64_t usual = std::min<std::int64_t>(model_->max_positions(), how.max_length);
+    how.max_length = flags_.max_length.value_or(run.number(kQuestions, "data", "max_length").value_or(usual));
     model_->check_length(how.max_length, "--max-length");
     how.batch_size = flags_.batch_size, how.json = json_;
-    read_as_flag([&] { of_questions_.emplace(*model_, *tokenizer_, flags_, std::move(how)); });
+    QuestionFlags asked = flags_;
+    if (!asked.doc_stride) asked.doc_stride = run.number(kQuestions, "objective", "doc_stride");
+    // A stride of the run's that this length has no room for.
+    if (!flags_.doc_stride && flags_.max_length && asked.doc_stride)
+      asked.doc_stride = std::min(*asked.doc_stride, how.max_length / 4);
+    read_as_flag([&] { of_questions_.emplace(*model_, *tokenizer_, asked, std::move(how)); });
   }
 
   Dataset::Options data_options() {

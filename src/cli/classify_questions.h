@@ -36,7 +36,8 @@ struct QuestionFlags : ModelFlags {
         field("max_answer_length", &C::max_answer_length, "Tokens of an answer at most; default: 30.",
               config::at_least(1)),
         field("doc_stride", &C::doc_stride,
-              "Tokens that two windows of a long context share; default: 128, or a quarter of what there is room for.",
+              "Tokens that two windows of a long context share; default: what the model's run had, else 128, or a "
+              "quarter of --max-length.",
               config::at_least(0)),
         field("null_threshold", &C::null_threshold,
               "There may be no answer: it is none where its score is by more than this above that of the best one; "

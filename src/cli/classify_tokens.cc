@@ -12,6 +12,7 @@
 
 #include "base/strings.h"
 #include "cli/output.h"
+#include "cli/run_recipe.h"
 #include "data/form.h"
 #include "data/token_labels.h"
 #include "evals/entities.h"
@@ -69,18 +70,8 @@ HostDoc document_of(std::span<const std::int32_t> ids, const Model& model, const
 
 std::string step_separator_of(const ModelPlace& place, const std::optional<std::string>& given) {
   if (given) return *given;
-  const std::filesystem::path folder = place.adapter.empty() ? place.folder : place.adapter;
-  std::vector<std::filesystem::path> recipes = {folder / "state" / "config.yaml"};
-  if (const auto parent = folder.parent_path(); parent.filename() == "checkpoints")
-    recipes.push_back(parent.parent_path() / "config.yaml");  // of a checkpoint without a state
-  for (const std::filesystem::path& recipe : recipes) {
-    if (!std::filesystem::is_regular_file(recipe)) continue;
-    const config::Node root = config::read_file(recipe.string());
-    const config::Node* objective = root.find("objective");
-    const config::Node* separator = objective ? objective->find("step_separator") : nullptr;
-    if (separator) return separator->text();
-  }
-  return TokenLabels().step_separator;
+  const auto own = RunRecipe(place).option("process_reward", "objective", "step_separator");
+  return own.value_or(TokenLabels().step_separator);
 }
 
 TokenAnswers::TokenAnswers(const Model& model, const Tokenizer& tokenizer, How how)

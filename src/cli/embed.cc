@@ -13,6 +13,7 @@
 #include "cli/embedder.h"
 #include "cli/prompt_file.h"
 #include "cli/read_data.h"
+#include "cli/sparse_texts.h"
 #include "cli/texts_to_classify.h"
 #include "hone/command.h"
 #include "hone/registry.h"
@@ -24,7 +25,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kEmbeddings = "embeddings";
 constexpr std::int64_t kBatchesSorted = 32;  // so many are sorted by length before they are computed
 
 class Embed final : public Command {
@@ -36,7 +36,7 @@ class Embed final : public Command {
     std::optional<std::string> prompt;
     std::optional<nn::Pooling> pooling;
     std::optional<bool> normalize;
-    std::optional<std::int64_t> max_length, dims;
+    std::optional<std::int64_t> max_length, dims, max_active_dims;
     std::int64_t batch_size = 32;
     static constexpr auto fields() {
       using C = Config;
@@ -65,14 +65,18 @@ class Embed final : public Command {
                     "Only the first so many numbers of each vector, of length 1 once more where vectors have that; "
                     "default: as the folder says (truncate_dim, which leaves them as they are), else all.",
                     at_least(1)),
+              field("max_active_dims", &C::max_active_dims,
+                    "Of a sparse encoder: so many of a text's largest weights stay, the others are 0; default: as the "
+                    "folder says, else all.",
+                    at_least(1)),
               field("max_length", &C::max_length,
                     "Most tokens of a text; default: as the folder says, else the positions the model was made for, at "
                     "most 2048. Longer ones lose their end; how many is said.",
                     at_least(1)),
               field("batch_size", &C::batch_size, "Texts per forward pass.", at_least(1)),
               field("out", &C::out,
-                    "Write the vectors to this safetensors file, as embeddings of shape [texts, numbers], instead of "
-                    "printing them.")},
+                    "Write the vectors to this safetensors file, as embeddings of shape [texts, numbers], or of a "
+                    "sparse encoder as a matrix of compressed rows, instead of printing them.")},
           Base::fields());
     }
   };
@@ -89,7 +93,7 @@ class Embed final : public Command {
   int run(const Invocation& call) override {
     if (!flags_.columns.empty() && !flags_.text.empty())
       throw Error(ErrorKind::usage, "--columns: not together with --text, which has no fields");
-    if (!flags_.out.empty()) io::require_replaceable(flags_.out, ErrorKind::data, kEmbeddings);
+    if (!flags_.out.empty()) io::require_replaceable(flags_.out, ErrorKind::data, kHeldEmbeddings);
     if (flags_.prompt && !flags_.prompt_name.empty())
       throw Error(ErrorKind::usage, "--prompt and --prompt-name: expected one of them");
     embedder_.emplace(model_place(call.positionals[0], flags_.adapter), flags_,
@@ -97,7 +101,8 @@ class Embed final : public Command {
                                       .pooling = flags_.pooling,
                                       .normalize = flags_.normalize,
                                       .max_length = flags_.max_length,
-                                      .dims = flags_.dims});
+                                      .dims = flags_.dims,
+                                      .max_active_dims = flags_.max_active_dims});
     prompt_ = flags_.prompt ? *flags_.prompt : embedder_->prompt(flags_.prompt_name, "--prompt-name");
     require_room_behind(*embedder_, prompt_);
     TextsToClassify texts(parse_columns(flags_.columns));
@@ -154,22 +159,37 @@ class Embed final : public Command {
   void give(const Tensor& vector_SD) {
     const auto values = host::values<float>(vector_SD);
     embedded_ += vector_SD.size(0);
+    if (embedder_->is_sparse()) return give_sparse(vector_SD);
     if (!flags_.out.empty()) return made_.push_back(vector_SD);
     const auto width = static_cast<std::size_t>(vector_SD.size(1));
     for (std::size_t at = 0; at < values.size(); at += width)
       std::cout << fmt::format("{{\"embedding\":[{}]}}\n", fmt::join(values.subspan(at, width), ","));
   }
 
+  void give_sparse(const Tensor& vector_SV) {
+    for (SparseText& one : sparse_texts(vector_SV)) {
+      if (flags_.out.empty()) std::cout << sparse_line(one, embedder_->tokenizer()) << '\n';
+      else sparse_.push_back(std::move(one));
+    }
+  }
+
+  void write() const {
+    if (embedder_->is_sparse()) {
+      write_sparse(flags_.out, sparse_, embedder_->width());
+      return log::info("{}: {} of {} numbers, of which {} are not 0", flags_.out, counted(embedded_, "vector"),
+                       embedder_->width(), active(sparse_));
+    }
+    const Tensor all_SD = at::cat(made_).contiguous();
+    io::replace_safetensors(
+        Env::process(), flags_.out, {{kHeldEmbeddings, "F32", all_SD.sizes().vec()}}, {{io::kHolds, kHeldEmbeddings}},
+        [&](const io::TensorSpec&) { return host::bytes(all_SD); }, ErrorKind::data);
+    log::info("{}: {} of {} numbers", flags_.out, counted(all_SD.size(0), "vector"), all_SD.size(1));
+  }
+
   void finish(const TextsToClassify& texts) {
     embed_waiting();
     if (embedded_ == 0) throw Error(ErrorKind::data, (flags_.data.empty() ? "stdin" : flags_.data) + ": no texts");
-    if (!flags_.out.empty()) {
-      const Tensor all_SD = at::cat(made_).contiguous();
-      io::replace_safetensors(
-          Env::process(), flags_.out, {{kEmbeddings, "F32", all_SD.sizes().vec()}}, {{io::kHolds, kEmbeddings}},
-          [&](const io::TensorSpec&) { return host::bytes(all_SD); }, ErrorKind::data);
-      log::info("{}: {} of {} numbers", flags_.out, counted(all_SD.size(0), "vector"), all_SD.size(1));
-    }
+    if (!flags_.out.empty()) write();
     if (cut_ > 0)
       log::warning("{} of {} were longer than {} tokens and were cut", cut_, counted(embedded_, "text"),
                    embedder_->max_length());
@@ -183,6 +203,7 @@ class Embed final : public Command {
   std::int64_t embedded_ = 0, cut_ = 0;
   std::vector<std::vector<std::int32_t>> waiting_;
   std::vector<Tensor> made_;
+  std::vector<SparseText> sparse_;
 };
 
 }  // namespace

@@ -50,10 +50,29 @@ Embedder::Embedder(const ModelPlace& place, const ModelFlags& flags, const Embed
   longest_ = options.max_length.value_or(std::min(
       folder_.max_length.value_or(std::min<std::int64_t>(model_->max_positions(), 2048)), model_->max_positions()));
   model_->check_length(longest_, "--max-length");
+  check_sparse(options);
   dims_ = std::min(options.dims.value_or(folder_.dims.value_or(width_)), width_);
   if (options.dims.value_or(1) > width_)
     throw Error(ErrorKind::usage, fmt::format("--dims: got {}, expected at most {}, the size of the model's vectors",
                                               *options.dims, width_));
+}
+
+void Embedder::check_sparse(const EmbedderOptions& options) {
+  if (!is_sparse()) {
+    if (options.max_active_dims)
+      throw Error(ErrorKind::usage, "--max-active-dims: the model's vectors are dense; expected a sparse encoder");
+    return;
+  }
+  for (const auto& [flag, is_given] : {std::pair{"--pooling", options.pooling.has_value()},
+                                       {"--normalize", options.normalize.has_value()},
+                                       {"--dims", options.dims.has_value()}})
+    if (is_given)
+      throw Error(ErrorKind::usage, fmt::format("{}: not of a sparse encoder, whose vectors are of the vocabulary",
+                                            flag))
+          .hint("--max-active-dims keeps the largest weights");
+  require_masked_lm(*model_, "a sparse encoder");
+  width_ = model_->vocab_size();
+  active_ = options.max_active_dims.value_or(folder_.max_active_dims.value_or(width_));
 }
 
 std::string Embedder::prompt(const std::string& name, const std::string& flag) const {
@@ -78,10 +97,11 @@ void require_room_behind(const Embedder& embedder, const std::string& prompt) {
 }
 
 Embedder::Tokens Embedder::read(const std::string& text, const std::string& prompt, const std::string& where) const {
-  if (trim(text).empty()) throw Error(ErrorKind::data, where + ": nothing to embed; got an empty text");
   const FittedEncoding made =
       tokenizer_->encode_fitting({.first = prompt + text, .second = {}}, static_cast<std::size_t>(longest_));
-  if (made.ids.empty()) throw Error(ErrorKind::data, where + ": nothing to embed; the text has no tokens");
+  if (made.ids.empty())
+    throw Error(ErrorKind::data,
+                where + ": nothing to embed; the text has no tokens, and the tokenizer puts none around it");
   Tokens tokens{.ids = {made.ids.begin(), made.ids.end()}, .is_cut = made.cut > 0};
   const std::int64_t highest = *std::max_element(tokens.ids.begin(), tokens.ids.end());
   if (highest >= model_->vocab_size())
@@ -89,6 +109,14 @@ Embedder::Tokens Embedder::read(const std::string& text, const std::string& prom
                                              highest, model_->vocab_size()))
         .hint("is this the model's tokenizer?");
   return tokens;
+}
+
+Tensor Embedder::made(const Output& output, const Batch& batch, Pass& pass, std::optional<std::int64_t> dims) const {
+  if (is_sparse()) return nn::largest(nn::splade(*model_, output, batch, *folder_.splade, pass), active_);
+  const std::int64_t kept = dims.value_or(dims_);
+  const Tensor whole_SD = nn::vectors_of(*model_, output, batch, pooling_, pass);
+  const Tensor unit_SD = !normalize_ ? whole_SD : nn::unit_rows(whole_SD, again_ || dims ? kept : 0);
+  return unit_SD.narrow(1, 0, kept);
 }
 
 Tensor Embedder::vectors(const std::vector<std::vector<std::int32_t>>& texts, std::optional<std::int64_t> dims) const {
@@ -102,10 +130,8 @@ Tensor Embedder::vectors(const std::vector<std::vector<std::int32_t>>& texts, st
   const HostBatch host = pad(rows, training::pad_id_of(*tokenizer_, model_->vocab_size()));
   const Batch batch = to_batch(host).to(model_->device());
   Pass pass(batch);
-  const std::int64_t kept = dims.value_or(dims_);
-  const Tensor whole_SD = nn::vectors_of(*model_, model_->forward(batch, pass), batch, pooling_, pass);
-  const Tensor unit_SD = !normalize_ ? whole_SD : nn::unit_rows(whole_SD, again_ || dims ? kept : 0);
-  const Tensor made_SD = host::read(unit_SD.narrow(1, 0, kept).to(at::kFloat).contiguous());
+  const Tensor made_SD =
+      host::read(made(model_->forward(batch, pass), batch, pass, dims).to(at::kFloat).contiguous());
   const auto values = host::values<float>(made_SD);
   if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
     throw nn::not_finite(*model_, "a vector");

@@ -17,7 +17,7 @@ struct EmbedderOptions {
   std::string tokenizer = {};
   std::optional<nn::Pooling> pooling = {};
   std::optional<bool> normalize = {};
-  std::optional<std::int64_t> max_length = {}, dims = {};
+  std::optional<std::int64_t> max_length = {}, dims = {}, max_active_dims = {};
 };
 
 // The folder that says how a model embeds: the adapter's, where it says so, else the model's own.
@@ -40,7 +40,9 @@ class Embedder {
   Tokens read(const std::string& text, const std::string& prompt, const std::string& where) const;
   // [texts, dims] on the host, in fp32. dims: the first so many numbers, of length 1 once more where vectors have that;
   // nothing: as flags and folder say. REQUIRES: at most width().
+  // Of a sparse encoder [texts, vocabulary], with as many weights above 0 as flags and folder let be.
   Tensor vectors(const std::vector<std::vector<std::int32_t>>& texts, std::optional<std::int64_t> dims = {}) const;
+  bool is_sparse() const { return folder_.splade.has_value(); }
 
   // The folder's prompt of this name; "": its default one, if it has one. Error(usage): it has none, by `flag`'s name.
   std::string prompt(const std::string& name, const std::string& flag) const;
@@ -48,14 +50,18 @@ class Embedder {
   std::int64_t width() const { return width_; }  // of a whole vector
   const Model& model() const { return *model_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const std::shared_ptr<const Tokenizer>& shared_tokenizer() const { return tokenizer_; }
 
  private:
+  void check_sparse(const EmbedderOptions& options);
+  Tensor made(const Output& output, const Batch& batch, Pass& pass, std::optional<std::int64_t> dims) const;
+
   std::unique_ptr<Model> model_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   hub::SentenceFolder folder_;
   nn::Pooling pooling_ = nn::Pooling::mean;
   bool normalize_ = true, again_ = false;  // again: what is left of a vector has length 1, too
-  std::int64_t longest_ = 0, dims_ = 0, width_ = 0;
+  std::int64_t longest_ = 0, dims_ = 0, width_ = 0, active_ = 0;
 };
 
 // Error(usage): nothing else would be left of a text.

@@ -18,6 +18,7 @@
 #include "cli/named_files.h"
 #include "cli/output.h"
 #include "cli/read_data.h"
+#include "cli/run_recipe.h"
 #include "data/choose_template.h"
 #include "data/labels.h"
 #include "data/template_variables.h"
@@ -27,10 +28,13 @@
 #include "hone/generate.h"
 #include "hone/hub.h"
 #include "hone/registry.h"
+#include "hub/cross_encoder.h"
 #include "hub/sentence_files.h"
 #include "io/safetensors_writer.h"
+#include "nn/regression_loss.h"
 #include "nn/text_embedding.h"
 #include "objectives/neighbours.h"
+#include "objectives/sparse_neighbours.h"
 #include "text/tokenizer/language.h"
 #include "train/evaluate.h"
 #include "train/inputs.h"
@@ -85,7 +89,9 @@ class Eval final : public Command {
               field("logits", &C::logits,
                     "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
               field("max_length", &C::max_length,
-                    "Longest row in tokens; default: the positions the model was made for, at most 2048.", at_least(1)),
+                    "Longest row in tokens; default: the positions the model was made for, at most 2048; of questions "
+                    "what the model's run had.",
+                    at_least(1)),
               field("overlong", &C::overlong, "What to do with longer records."),
               field("packing", &C::packing, "How records share rows; they never see each other."),
               field("batch_size", &C::batch_size, "Rows per forward pass.", at_least(1)),
@@ -111,7 +117,9 @@ class Eval final : public Command {
                     "Of steps: what follows each step, and carries its label; default: what the model's run learnt, "
                     "else a new line."),
               field("doc_stride", &C::doc_stride,
-                    "Of questions: tokens that two windows of a text share; default: 128.", at_least(0))},
+                    "Of questions: tokens that two windows of a text share; default: what the model's run had, else "
+                    "128.",
+                    at_least(0))},
           Base::fields());
     }
   };
@@ -141,10 +149,10 @@ class Eval final : public Command {
       log::warning("--max-length: got {}, but the model was made for {} tokens", *flags_.max_length,
                    model->max_positions());
     embeds_ = sentence_folder(place);
+    run_ = RunRecipe(place), folder_ = place.folder;
     const training::Evaluations evaluations = evaluations_for(*model, metrics);
     if (evaluations[0]->records() == RecordKind::steps)
       step_separator_ = step_separator_of(place, flags_.step_separator);
-    folder_ = place.folder;
     writes_answers_ = std::ranges::any_of(evaluations, &Evaluation::writes_answers);
     if (writes_answers_)
       generation_ = generation_defaults(generation_folder(place).string(), model->vocab_size());
@@ -186,10 +194,12 @@ class Eval final : public Command {
       const config::Node node = is_section ? config::parse_yaml(text, "--metric", problems) : config::Node();
       const config::Node* type = node.find("type");
       const std::string name = !is_section ? text : type ? type->text() : "";
-      const std::vector<std::string> known = registries().evals.names();
+      std::vector<std::string> known = registries().evals.names();
+      std::ranges::sort(known);
       if (is_section && !type) problems.add("--metric " + text, "no type; expected {type: name, option: value}");
       else if (!registries().evals.find(name))
-        problems.add("--metric " + name, "no such metric; there are " + list_names(known), nearest(name, known));
+        problems.add("--metric " + name, "no such metric; there are " + list_names(known, known.size()),
+                     nearest(name, known));
       else if (is_section) config::Values<Metric>::read(node, metric, {problems, ""});
       else metric.type = name;
     }
@@ -198,9 +208,13 @@ class Eval final : public Command {
   }
 
   training::Evaluations evaluations_for(const Model& model, std::vector<Metric> metrics) const {
+    if (metrics.empty() && embeds_ && embeds_->splade)
+      return {objectives::make_sparse_neighbours(*embeds_->splade, objectives::Neighbours::either,
+                                                 sparse_similarity(model))};
     if (metrics.empty() && embeds_)
       return {objectives::make_neighbours(embeds_->pooling, objectives::Neighbours::either, similarity(model))};
     if (metrics.empty()) metrics.emplace_back().type = usual_metric(model);
+    for (Metric& metric : metrics) take_regression_loss(model, metric);
     training::Evaluations evaluations;
     for (const Metric& metric : metrics) {
       evaluations.push_back(registries().evals.make(metric));
@@ -217,6 +231,23 @@ class Eval final : public Command {
     return evaluations;
   }
 
+  // Of numbers, what was not given: as the model's run learnt them, else as its folder shows a score.
+  void take_regression_loss(const Model& model, Metric& metric) const {
+    constexpr const char *kType = "regression", *kLoss = "regression_loss";
+    if (metric.type != kType || !model.classifier() || model.classifier()->of_tokens()) return;
+    config::Node node = config::Node::map({{"type", config::Node::scalar(kType)}});
+    if (metric.options) node = config::Values<Metric>::write(metric);
+    if (const config::Node* given = node.is_map() ? node.find(kLoss) : nullptr; given && !given->is_null()) return;
+    std::optional<std::string> loss = run_.option("classification", "objective", kLoss);
+    if (!loss && model.classifier()->labels().size() == 1 && hub::shows_sigmoid(model, folder_))
+      loss = config::Values<nn::RegressionLoss>::write(nn::RegressionLoss::binary_cross_entropy).text();
+    if (!loss) return;
+    node = config::Node::map({{"type", config::Node::scalar(kType)}, {kLoss, config::Node::scalar(*loss)}});
+    Problems problems;
+    config::Values<Metric>::read(node, metric, {problems, "--metric"});
+    problems.raise();
+  }
+
   // What the folder compares vectors by. Error(checkpoint): hone has not.
   objectives::Similarity similarity(const Model& model) const {
     const std::int64_t width = nn::embedding_width(model), dims = std::min(embeds_->dims.value_or(width), width);
@@ -228,6 +259,11 @@ class Eval final : public Command {
                               "which hone measures by",
                               hone::quoted(name)));
     return {name == "dot", embeds_->normalize, dims};
+  }
+
+  objectives::SparseSimilarity sparse_similarity(const Model& model) const {
+    require_masked_lm(model, "a sparse encoder");
+    return {similarity(model).dot, embeds_->max_active_dims.value_or(0)};
   }
 
   // Of texts with a score the order is measured, of others what is near: not of both.
@@ -261,7 +297,7 @@ class Eval final : public Command {
     return hub::read_sentence_folder(place.folder);
   }
 
-  static const char* usual_metric(const Model& model) {
+  const char* usual_metric(const Model& model) const {
     const Classifier* classifier = model.classifier();
     if (!classifier) return "perplexity";
     if (classifier->answers_questions()) return "question_answering";
@@ -271,6 +307,8 @@ class Eval final : public Command {
     const auto said = classifier->problem_type();
     if (said == ProblemType::multi_label_classification) return "multi_label";
     if (said == ProblemType::regression) return "regression";
+    const auto learnt = run_.option("classification", "objective", "problem_type");  // an adapter's model is as it was
+    if (!said && learnt == "regression") return "regression";
     return classifier->labels().size() == 1 ? "reward" : "classification";
   }
 
@@ -311,6 +349,7 @@ class Eval final : public Command {
     options.token_labels = token_labels_of({flags_.label_all_tokens, flags_.step_separator}, options.records, "--");
     if (options.records == RecordKind::steps) options.token_labels.step_separator = step_separator_;
     options.questions = questions_of(flags_.doc_stride, options.records, "--");
+    if (options.records == RecordKind::question) take_windows(options);
     data::check_variables(flags_.chat_template_kwargs, "--chat-template-kwargs");
     options.chat_template_kwargs = flags_.chat_template_kwargs;
     const bool labelled = options.records == RecordKind::labelled || data::are_of_tokens(options.records);
@@ -319,6 +358,16 @@ class Eval final : public Command {
     const std::shared_ptr<const Dataset> data = Dataset::make({file}, tokenizer, options);
     if (options.records == RecordKind::embedding) check_scores(*data);
     return data;
+  }
+
+  // As the model's run had them, where they are not given.
+  void take_windows(Dataset::Options& options) const {
+    constexpr const char* kObjective = "question_answering";
+    if (!flags_.max_length)
+      options.max_length = run_.number(kObjective, "data", "max_length").value_or(options.max_length);
+    if (!flags_.doc_stride)
+      options.questions.doc_stride =
+          run_.number(kObjective, "objective", "doc_stride").value_or(options.questions.doc_stride);
   }
 
   nlohmann::ordered_json evaluate(const Model& model, const training::Evaluations& evaluations, const Dataset& data,
@@ -362,6 +411,7 @@ class Eval final : public Command {
   GenerateConfig generation_;  // of who writes answers: what the folder says
   std::optional<hub::SentenceFolder> embeds_;  // what the model's folder says of its vectors
   std::string step_separator_;
+  RunRecipe run_;  // that the model is of
 };
 
 }  // namespace

@@ -175,9 +175,11 @@ ExportSource export_source(const std::string& where, const std::optional<std::st
   read_files(source);
   hub::is_adapter_folder(source.folder) ? describe_adapter(source) : describe_model(source);
   if (place) describe_run(source, *place);
-  // PEFT has no word for it in an adapter's file.
-  if (source.facts.adapter && source.facts.recipe && source.facts.recipe->objective.type == "masked_lm")
-    source.facts.task = "fill-mask";
+  if (source.facts.adapter && source.facts.recipe) {  // PEFT has no word for them in an adapter's file
+    const std::string& type = source.facts.recipe->objective.type;
+    if (type == "masked_lm") source.facts.task = "fill-mask";
+    if (type == "sparse_embedding") source.facts.task = kOfTexts;
+  }
   const std::string* tokenizer = text_of(source, "tokenizer_config.json");
   source.facts.chat = text_of(source, "chat_template.jinja") ||
                       (tokenizer && tokenizer->find("\"chat_template\"") != std::string::npos);

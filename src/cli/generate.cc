@@ -24,6 +24,7 @@
 #include "data/framed_places.h"
 #include "data/pictures.h"
 #include "generate/rows.h"
+#include "generate/take_given.h"
 #include "hone/command.h"
 #include "hone/generate.h"
 #include "hone/hub.h"
@@ -377,20 +378,7 @@ class Generate final : public Command {
   }
 
   GenerateConfig merged(GenerateConfig config) const {
-    const auto take = [](auto& value, const auto& flag) {
-      if (flag) value = *flag;
-    };
-    take(config.max_new_tokens, flags_.max_new_tokens);
-    if (flags_.max_new_tokens) config.max_length.reset();
-    take(config.temperature, flags_.temperature);
-    take(config.top_k, flags_.top_k);
-    take(config.top_p, flags_.top_p);
-    take(config.min_p, flags_.min_p);
-    take(config.repetition_penalty, flags_.repetition_penalty);
-    take(config.presence_penalty, flags_.presence_penalty);
-    take(config.frequency_penalty, flags_.frequency_penalty);
-    take(config.batch_size, flags_.batch_size);
-    take(config.num_beams, flags_.num_beams);
+    generate::take_given(flags_, config);
     if (std::find(flags_.stop.begin(), flags_.stop.end(), "") != flags_.stop.end())
       throw Error(ErrorKind::usage, "--stop: got an empty text, expected one to stop at");
     if (!flags_.stop.empty()) config.stop = flags_.stop;

@@ -103,7 +103,7 @@ ordered_json inspect_run(const std::string& path, bool full) {
   const fs::path folder = path;
   if (!fs::exists(folder)) throw Error(ErrorKind::usage, path + ": no such folder");
   if (!fs::exists(folder / "config.yaml"))
-    throw io::naming_runs_within(Error(ErrorKind::usage, path + ": not a run folder; expected config.yaml in it"),
+    throw io::naming_runs_within(Error(ErrorKind::checkpoint, path + ": not a run folder; expected config.yaml in it"),
                                  folder);
   ordered_json report = {{"folder", path}, {"checked", checked(full)}};
   report["checkpoints"] = ordered_json::array();

@@ -13,6 +13,7 @@
 #include "hub/quantized_files.h"
 #include "hub/tensor_names.h"
 #include "hub/tied_head.h"
+#include "io/gguf_given.h"
 #include "nn/flops.h"
 #include "tensor/dtype.h"
 #include "train/complete.h"
@@ -137,6 +138,7 @@ ordered_json of_recipe(const std::string& file) {
 
 ordered_json inspect_model(const std::string& where) {
   std::error_code ignored;
+  if (io::is_gguf(where)) throw io::a_gguf(where);
   return fs::is_regular_file(where, ignored) ? of_recipe(where) : of_folder(where);
 }
 

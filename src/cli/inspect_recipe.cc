@@ -68,7 +68,7 @@ Given read_given(const std::string& where, const Invocation& call, const RecipeF
                               : fs::path(where) / "config.yaml";
     if (!fs::exists(file, ignored))
       throw io::naming_runs_within(
-          Error(ErrorKind::usage,
+          Error(ErrorKind::checkpoint,
                 where + ": neither a run nor a checkpoint; expected config.yaml or state/config.yaml in it"),
           where);
     given.merged = merge_layers({.file = file.string(), .set = {}, .environment = {}, .flags = {}});

@@ -22,6 +22,7 @@
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "config/command_line.h"
+#include "config/home.h"
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "hone/stamp.h"
@@ -66,6 +67,12 @@ void load_plugin(const std::string& path) {
   }
 }
 
+// Shells leave the ~ of --plugin=~/x.so alone.
+std::string plugin_path(const std::string& given) {
+  if (const auto path = config::with_home(given)) return *path;
+  throw Error(ErrorKind::usage, fmt::format("--plugin {}: HOME is not set; expected a path without ~", given));
+}
+
 // Takes the flags before the command off the front.
 GlobalFlags take_global_flags(Arguments& arguments) {
   GlobalFlags flags;
@@ -77,9 +84,9 @@ GlobalFlags take_global_flags(Arguments& arguments) {
     else if (flag == "--debug") flags.debug = true;
     else if (flag == "--json") flags.common.json = true;
     else if (flag == "--quiet") flags.common.quiet = true;
-    else if (flag.starts_with("--plugin=")) flags.plugins.push_back(flag.substr(9));
+    else if (flag.starts_with("--plugin=")) flags.plugins.push_back(plugin_path(flag.substr(9)));
     else if (flag == "--plugin" && !arguments.empty())
-      flags.plugins.push_back(arguments[0]), arguments.erase(arguments.begin());
+      flags.plugins.push_back(plugin_path(arguments[0])), arguments.erase(arguments.begin());
     else
       throw Error(ErrorKind::usage, flag + ": no such flag before the command").hint("hone --help lists what there is");
   }

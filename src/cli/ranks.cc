@@ -33,7 +33,7 @@ std::optional<std::string> own_words(const std::string& error, int code) {
 void leave_ranks(int code) {
   if (!session()) return;
   session()->leave();
-  if (session()->has_device()) {
+  if (session()->leaves_threads()) {
     std::fflush(nullptr);
     std::_Exit(code);
   }

@@ -58,10 +58,12 @@ struct DataFlags : TokenFlags {
         field("packing", &C::packing,
               "How records share rows; they never see each other; default: best_fit, for labelled records none."),
         field("records", &C::records,
-              "What they are read for: language, labelled (fields text and label), preference (chosen, rejected and "
-              "their prompt), judged (an answer with its label), asked (a prompt, an answer to compare with), choice "
-              "(a prompt, choices, and which of them is the answer), tagged (tokens and tags, or text and entities), "
-              "steps (prompt, completions and labels) or question (question, context and answers)."),
+              "What they are read for: language, labelled (text and label: objective classification), preference "
+              "(chosen, rejected and their prompt: dpo, orpo, cpo, reward), judged (an answer with its label: kto), "
+              "asked (a prompt, an answer to compare with: grpo, rloo), choice (a prompt, choices, and which of them "
+              "is the answer), tagged (tokens and tags, or text and entities: token_classification), steps (prompt, "
+              "completions and labels: process_reward), embedding, seq2seq or question (question, context and "
+              "answers: question_answering)."),
         field("problem_type", &C::problem_type,
               "Of labelled records: what the field label has: one label, several (multi_label_classification) or "
               "numbers (regression)."),

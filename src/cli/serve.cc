@@ -12,6 +12,7 @@
 #include "cli/chat_prompts.h"
 #include "cli/model_place.h"
 #include "cli/output.h"
+#include "cli/served_scores.h"
 #include "cli/served_vectors.h"
 #include "data/choose_template.h"
 #include "data/framed_places.h"
@@ -51,6 +52,7 @@ class Serve final : public Command {
     std::string host = "127.0.0.1", name, allow_origin, tokenizer, adapter, chat_template, chat_template_kwargs;
     std::int64_t port = 8080, batch_size = 16, queue = 256;
     std::optional<std::int64_t> max_length, prompt_cache;
+    bool log_requests = true;
     static constexpr auto fields() {
       using C = Config;
       constexpr config::Range port_range{.low = 0, .high = 65535};
@@ -69,10 +71,10 @@ class Serve final : public Command {
                     "Give vectors of texts (/v1/embeddings) instead of answers; default: for folders of the "
                     "sentence-transformers package, and what objective embedding has trained."),
               field("batch_size", &C::batch_size,
-                    "Answers that are made at the same time; of embeddings texts per forward pass.",
+                    "Answers that are made at the same time; of vectors and scores texts per forward pass.",
                     config::Range{.low = 1, .high = 4096}),
               field("queue", &C::queue, "Requests that may wait for room; further ones are refused (503).",
-                    at_least(1)),
+                    at_least(0)),
               field(
                   "max_length", &C::max_length,
                   "Tokens of a prompt and its answer together at most; default: as many as the model was made for, or "
@@ -82,6 +84,9 @@ class Serve final : public Command {
                     "Memory, in MB, for what texts that were answered have left: prompts that begin as they do, such "
                     "as a chat's next turn, are read from there on; 0 = none; default: an eighth of what is there.",
                     at_least(0)),
+              field("log_requests", &C::log_requests,
+                    "Write a line for each request to stderr: when, from where, path, status, milliseconds, tokens; "
+                    "nothing of its texts."),
               field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
               field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
               field("chat_template", &C::chat_template,
@@ -98,6 +103,7 @@ class Serve final : public Command {
   Usage usage() const override {
     return {"MODEL",
             {"hone serve my-chat-model", "hone serve runs/lora --port 9000 --batch-size 32",
+             "hone serve runs/embedding", "hone serve my-cross-encoder",
              "curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", \"content\": "
              "\"Hi\"}]}'"},
             1,
@@ -109,11 +115,12 @@ class Serve final : public Command {
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
     if (!flags_.embeddings) flags_.embeddings = hub::read_sentence_folder(embedding_folder(place)).has_value();
     if (*flags_.embeddings) return give_vectors(call, place);
+    const auto model = load_model(place, flags_);
+    if (gives_scores(*model)) return give_scores(call, place, *model);
     const std::string own = tokenizer_folder(place).string();
     const auto tokenizer = data::with_chat_template(load_tokenizer(flags_.tokenizer.empty() ? own : flags_.tokenizer),
                                                     flags_.chat_template, "--chat-template");
     warn_about_tokenizer(place, flags_.tokenizer, *tokenizer);
-    const auto model = load_model(place, flags_);
     require_causal_lm(*model, "hone serve");
     Generator checked(*model, tokenizer);  // that it has a head, and a tokenizer
     std::optional<ChatPrompts> chat;
@@ -124,14 +131,7 @@ class Serve final : public Command {
     serve::ServiceOptions options = options_of(*model);
     serve::Served served = served_of(call, place, *model, tokenizer, chat, options);
     serve::Service service(served, std::move(options));
-    const StopSignal signals(kFinishing);
-    serve::HttpServer server(
-        http_options(),
-        [&](const serve::HttpRequest& request, const serve::Reply& reply) { service.handle(request, reply); });
-    tell(call, served, server.port(), chat.has_value());
-    service.run([] { return StopSignal::stop_requested(); });
-    server.finish(kToFinish);
-    return 0;
+    return serve_until_stopped(service, [&](int port) { tell(call, served, port, chat.has_value()); });
   }
 
  private:
@@ -141,25 +141,73 @@ class Serve final : public Command {
     return {.host = flags_.host, .port = static_cast<int>(flags_.port), .allow_origin = flags_.allow_origin};
   }
 
-  int give_vectors(const Invocation& call, const ModelPlace& place) {
-    for (const auto& [flag, is_given] : {std::pair{"--chat-template", !flags_.chat_template.empty()},
-                                         std::pair{"--chat-template-kwargs", !flags_.chat_template_kwargs.empty()},
-                                         std::pair{"--prompt-cache", flags_.prompt_cache.has_value()}})
-      if (is_given)
-        throw Error(ErrorKind::usage, fmt::format("{}: not of a model that gives vectors of texts", flag))
-            .hint("--embeddings=false serves a language model's answers");
-    const Embedder embedder(place, flags_, {.tokenizer = flags_.tokenizer, .max_length = flags_.max_length});
-    const std::string name = served_name(call);
-    serve::EmbeddingService service(
-        served_vectors(embedder, {.name = name, .api_key = api_key()}, flags_.batch_size, flags_.queue));
+  // tell: says at which port it listens.
+  template <class Service, class Tell>
+  int serve_until_stopped(Service& service, const Tell& tell) const {
     const StopSignal signals(kFinishing);
-    serve::HttpServer server(http_options(), [&](const serve::HttpRequest& request, const serve::Reply& reply) {
-      service.handle(request, reply);
-    });
-    tell_vectors(call, name, embedder, server.port());
+    serve::HttpServer server(
+        http_options(),
+        [&](const serve::HttpRequest& request, const serve::Reply& reply) { service.handle(request, reply); },
+        [&](const serve::HttpDone& done) { service.done(done); });
+    tell(server.port());
     service.run([] { return StopSignal::stop_requested(); });
     server.finish(kToFinish);
     return 0;
+  }
+
+  // Of what does not continue texts.
+  void refuse_flags_of_answers(const char* instead, const std::string& hint = "") const {
+    for (const auto& [flag, is_given] : {std::pair{"--chat-template", !flags_.chat_template.empty()},
+                                         std::pair{"--chat-template-kwargs", !flags_.chat_template_kwargs.empty()},
+                                         std::pair{"--prompt-cache", flags_.prompt_cache.has_value()}})
+      if (is_given) {
+        Error error(ErrorKind::usage, fmt::format("{}: not of a model that gives {}", flag, instead));
+        if (hint.empty()) throw error;
+        throw std::move(error).hint(hint);
+      }
+  }
+
+  int give_vectors(const Invocation& call, const ModelPlace& place) {
+    refuse_flags_of_answers("vectors of texts", "--embeddings=false serves a language model's answers");
+    const Embedder embedder(place, flags_, {.tokenizer = flags_.tokenizer, .max_length = flags_.max_length});
+    if (embedder.is_sparse())
+      throw Error(ErrorKind::usage, fmt::format("{}: a sparse encoder; hone serve gives dense vectors",
+                                                embedding_folder(place).string()))
+          .hint("hone embed gives sparse ones");
+    serve::EmbeddingService service(
+        served_vectors(embedder, front_options(call), flags_.batch_size, flags_.queue));
+    return serve_until_stopped(service, [&](int port) { tell_vectors(call, served_name(call), embedder, port); });
+  }
+
+  // A cross-encoder, or a model of rewards: one number for a text, or two.
+  static bool gives_scores(const Model& model) {
+    const Classifier* classifier = model.classifier();
+    return classifier && !classifier->of_tokens() && classifier->labels().size() == 1;
+  }
+
+  int give_scores(const Invocation& call, const ModelPlace& place, const Model& model) const {
+    refuse_flags_of_answers("scores");
+    const auto tokenizer = tokenizer_of(place, flags_.tokenizer);
+    serve::Scores scores = served_scores(model, tokenizer, place, front_options(call),
+                                         {flags_.max_length, flags_.batch_size, flags_.queue});
+    const std::int64_t max_length = scores.front.max_length;
+    serve::RerankService service(std::move(scores));
+    return serve_until_stopped(service, [&](int port) {
+      if (call.json)
+        write_json({{"url", url_of(port)},
+                    {"model", served_name(call)},
+                    {"batch_size", flags_.batch_size},
+                    {"max_length", max_length},
+                    {"scores", true}});
+      else
+        std::cout << fmt::format("{} at {}/v1/rerank: scores of pairs of up to {} tokens\n", served_name(call),
+                                 url_of(port), max_length);
+      std::cout.flush();
+    });
+  }
+
+  serve::FrontOptions front_options(const Invocation& call) const {
+    return {.name = served_name(call), .api_key = api_key(), .log_requests = flags_.log_requests};
   }
 
   std::string url_of(int port) const {
@@ -182,6 +230,7 @@ class Serve final : public Command {
 
   serve::ServiceOptions options_of(const Model& model) const {
     serve::ServiceOptions options{.rows = flags_.batch_size, .queue = flags_.queue, .api_key = api_key()};
+    options.log_requests = flags_.log_requests;
     // A cache doubles where it has to grow, and is there twice while it does.
     const auto there = static_cast<std::int64_t>(training::memory_there(model.device()));
     options.most_cache_bytes = there / 3;

@@ -11,6 +11,7 @@ serve::Embeds served_vectors(const Embedder& embedder, serve::FrontOptions front
   embeds.front = std::move(front);
   embeds.width = embedder.width(), embeds.vocab_size = embedder.model().vocab_size();
   embeds.texts = texts, embeds.queue = queue;
+  embeds.tokenizer = embedder.shared_tokenizer();
   embeds.prompt = [&embedder](const std::string& name) { return embedder.prompt(name, "prompt_name"); };
   embeds.tokens = [&embedder](const std::string& text, const std::string& prompt, bool may_cut,
                               const std::string& where) {

@@ -1,6 +1,8 @@
 // hone train: a thin wrapper around hone::train().
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -63,6 +65,25 @@ std::string text_of(const Summary& summary) {
   return text + "; " + summary.checkpoint;
 }
 
+// A run's own config.yaml whose run.folder is another place here, as the run was begun in another folder or has been
+// moved: what was asked for is surely not a new run.
+void refuse_to_begin_elsewhere(const Invocation& call, const Recipe& recipe) {
+  namespace fs = std::filesystem;
+  const auto is_chosen = [](const auto& option) { return option.first == "run" || option.first == "run.folder"; };
+  if (call.positionals.empty() || std::any_of(call.overrides.begin(), call.overrides.end(), is_chosen)) return;
+  std::error_code ignored;
+  const fs::path file = fs::absolute(call.positionals[0], ignored),
+                 own = fs::weakly_canonical(file.parent_path(), ignored),
+                 meant = fs::weakly_canonical(fs::absolute(recipe.run.folder, ignored), ignored);
+  if (file.filename() != "config.yaml" || own == meant || !fs::exists(own / "run.json", ignored) ||
+      fs::exists(meant / "run.json", ignored))
+    return;
+  throw Error(ErrorKind::usage, fmt::format("{}: the recipe of the run in {}; its run.folder, {}, is {} here, and no "
+                                            "run is there",
+                                            call.positionals[0], own.string(), recipe.run.folder, meant.string()))
+      .hint(fmt::format("--run.folder={} goes on with that run, any other one begins anew", shell_word(own.string())));
+}
+
 class Train final : public Command {
  public:
   struct Config {
@@ -120,6 +141,7 @@ class Train final : public Command {
     const Recipe recipe = whole_recipe(call, flags_.set, from ? from->folder / "state" / "config.yaml" : "",
                                        from && !from->run.empty() ? from->run.string() : "",
                                        flags_.allow_unknown ? UnknownKeys::pass_over : UnknownKeys::refuse);
+    refuse_to_begin_elsewhere(call, recipe);
     const World world = join_ranks();
     TrainOptions options;
     options.resume = flags_.resume;

@@ -165,6 +165,8 @@ class Parser {
     // What people look for by another name than an edit away.
     if (close.empty() && name == "ids" && find("decode")) close = "decode";
     if (close.empty() && name == "greedy" && find("temperature")) close = "temperature=0";
+    const bool is_folder = (name == "out" || name == "output") && find("replace") && find("seed");
+    if (is_folder) return problems_.add("--" + name, "no such flag; the folder is given without one");
     problems_.add("--" + name, "no such flag", close.empty() ? "" : "--" + close);
   }
 

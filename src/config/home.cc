@@ -45,11 +45,11 @@ class Expander {
     return is_in(names_, key) || (of_flags_ && is_in(kOfRecipes, key)) ||
            (path.starts_with("data.") && is_in(kWithSets, last));
   }
+  // Only flags name a set before its file.
   void expand(Node& node, const std::string& path) {
-    if (!node.text().starts_with("~/")) return;
-    const char* home = std::getenv("HOME");
-    if (home && *home != '\0')
-      node = Node::scalar(home + node.text().substr(1), node.quoted(), node.mark());
+    if (!of_flags_ && !node.text().starts_with("~/")) return;
+    if (const auto expanded = with_home(node.text()))
+      node = Node::scalar(*expanded, node.quoted(), node.mark());
     else
       problems_.add(path,
                     fmt::format("got {}, and HOME is not set; expected a path without ~", hone::quoted(node.text())),
@@ -61,7 +61,21 @@ class Expander {
   Problems& problems_;
 };
 
+// Where the ~ of a path would stand: at its begin, or behind a name.
+std::size_t begin_of_path(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  return equals == std::string::npos || text.find('/') < equals ? 0 : equals + 1;
+}
+
 }  // namespace
+
+std::optional<std::string> with_home(const std::string& path) {
+  const std::size_t begin = begin_of_path(path);
+  if (path.compare(begin, 2, "~/") != 0) return path;
+  const char* home = std::getenv("HOME");
+  if (!home || *home == '\0') return std::nullopt;
+  return path.substr(0, begin) + home + path.substr(begin + 1);
+}
 
 void expand_home(Node& root, Problems& problems) { Expander(kOfRecipes, false, problems).walk(root, "", false); }
 

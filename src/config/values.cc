@@ -115,7 +115,11 @@ void read_scalar(const Node& node, std::uint64_t& value, const At& at) {
 
 void read_scalar(const Node& node, double& value, const At& at) {
   const auto read = is_number_like(node) ? parse_double(without_underscores(node.text())) : std::nullopt;
-  if (!read) return wrong_type(node, "a number", at);
+  if (!read) {
+    const std::string text = to_lower(node.text());
+    const bool is_no_number = text.ends_with("nan") || text.ends_with("inf");  // also YAML's .nan and -.inf
+    return wrong_type(node, is_no_number ? "a finite number" : "a number", at);
+  }
   const std::size_t before = at.problems.size();
   check_range(node, *read, at);
   if (at.problems.size() == before) value = *read;

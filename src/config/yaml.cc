@@ -215,6 +215,15 @@ void emit(const Node& node, std::size_t indent, std::string& out, bool after_das
   }
 }
 
+// Whether the line's indentation has a tab.
+bool tab_before(const std::string& text, int line) {
+  std::size_t at = 0;
+  for (; line > 0 && at != std::string::npos; --line) at = text.find('\n', at), at += at != std::string::npos;
+  const std::size_t end = at == std::string::npos ? at : text.find_first_not_of(" \t", at);
+  return at != std::string::npos && text.substr(at, end == std::string::npos ? end : end - at).find('\t') !=
+                                        std::string::npos;
+}
+
 }  // namespace
 
 Node parse_yaml(const std::string& text, const std::string& file, Problems& problems) {
@@ -240,7 +249,10 @@ Node parse_yaml(const std::string& text, const std::string& file, Problems& prob
   } catch (const RefusedYaml& refused) {
     return refuse(refused.fact, refused.line);
   } catch (const YAML::Exception& error) {
-    return refuse("not YAML: " + error.msg, error.mark.line + 1);
+    const std::string fact = tab_before(text, error.mark.line)
+                                 ? "a tab before the line's text; YAML is indented by blanks alone"
+                                 : "not YAML: " + error.msg;
+    return refuse(fact, error.mark.line + 1);
   }
 }
 

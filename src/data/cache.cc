@@ -19,6 +19,7 @@
 #include "data/stream_entry.h"
 #include "data/template_variables.h"
 #include "data/tokenise.h"
+#include "text/tokenizer/token_types.h"
 
 namespace hone::data {
 namespace {
@@ -63,6 +64,12 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
         .update_int(static_cast<std::uint64_t>(options.targets.start))
         .update_field(options.targets.source_language)
         .update_field(options.targets.target_language);
+  if (!text::gives_token_types(tokenizer) &&
+      (options.records == RecordKind::labelled || options.records == RecordKind::question))
+    hasher.update_field("no token types");
+  if (file.source.type.empty() && kind_of(file.path) == "parquet" &&
+      (options.records == RecordKind::labelled || options.records == RecordKind::tagged))
+    hasher.update_field("names of labels");  // since they are read
   if (options.problem_type != ProblemType::single_label_classification)
     hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options.problem_type));
   if (options.pictures)  // whose paths the file keeps

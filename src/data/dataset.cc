@@ -149,6 +149,7 @@ void PackedDataset::check_labels(const std::vector<std::string>& texts) const {
   const bool one = options_.problem_type == ProblemType::single_label_classification;
   const bool numbers = options_.problem_type == ProblemType::regression;
   if (data::are_of_tokens(options_.records)) return data::check_token_labels(texts, paths());
+  if (!numbers) data::require_one_kind(options_.labels, paths());
   if (!numbers) data::warn_of_alike_labels(options_.labels, paths());
   if (std::set(texts.begin(), texts.end()).size() < 2)
     throw Error(ErrorKind::data,
@@ -249,7 +250,7 @@ void PackedDataset::check_supervised() const {
   const std::string split = ", or set " + option_words("data.overlong", "split");
   if (report_.dropped + report_.cut > 0)  // pictures are never cut
     throw std::move(error).hint("raise " + option_words("data.max_length") + (report_.with_pictures > 0 ? "" : split));
-  throw std::move(error).hint(data::kNothingLearnt);
+  throw std::move(error).hint(std::string(data::kNothingLearnt) + "; of messages the assistant's turns are learnt");
 }
 
 std::string PackedDataset::paths() const {

@@ -278,16 +278,20 @@ const std::vector<std::string>& must(RecordKind records) {
 }  // namespace
 
 std::string FieldMap::null_field(const json& value, const std::vector<std::string>& names) const {
-  if (records_ == RecordKind::judged) {
-    const auto label = value.find(source_of("label"));
-    return label != value.end() && label->is_null() && !has(names, source_of("chosen")) ? source_of("label") : "";
-  }
+  const auto is_null = [&](const char* known) {
+    const auto field = value.find(source_of(known));
+    return field != value.end() && field->is_null();
+  };
+  if (records_ == RecordKind::judged)
+    return is_null("label") && !has(names, source_of("chosen")) ? source_of("label") : "";
+  if (records_ == RecordKind::labelled)
+    return is_null("text") ? source_of("text") : is_null("label") ? source_of("label") : "";
   const bool whole = has(names, "text") || has(names, "input_ids") || has(names, "messages") ||
                      has(names, "conversations") || (has(names, "prompt") && has(names, "completion")) ||
                      (has(names, "instruction") && has(names, "output"));
   if (columns_.empty() && whole) return "";  // a column of another form may be empty
   const std::vector<std::string>& all =
-      records_ == RecordKind::language || records_ == RecordKind::labelled ? known_fields(records_) : must(records_);
+      records_ == RecordKind::language ? known_fields(records_) : must(records_);
   for (const std::string& known : all) {
     if (is_optional_column(known) || (!columns_.empty() && columns_.count(known) == 0)) continue;
     const auto field = value.find(source_of(known));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -139,6 +140,21 @@ std::string label_of(const std::string& given_text, ProblemType problem, const s
   return set_of(std::move(names), given);
 }
 
+void check_cell(const std::string& cell, ProblemType problem, const std::string& field, const Place& place) {
+  const auto check = [&](std::string_view one) {
+    const std::string text(trim(one));
+    const bool digits = std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
+    if (!digits || parse_int(text) || !parse_double(text)) return;
+    throw FieldPlace{field, place}
+        .bad(text, problem == ProblemType::single_label_classification ? kOne : kSeveral)
+        .hint("problem_type: regression learns numbers; whole numbers are labels where they have no point, and a name "
+              "that looks like a number is one as a text of JSON Lines");
+  };
+  if (problem == ProblemType::regression) return;
+  if (problem == ProblemType::single_label_classification) return check(cell);
+  for (const std::string& one : split(cell, ',')) check(one);
+}
+
 std::vector<std::string> labels_in(const std::vector<std::string>& texts, ProblemType problem) {
   std::vector<std::string> labels;
   if (problem == ProblemType::regression) {
@@ -160,6 +176,22 @@ void warn_of_alike_labels(const std::vector<std::string>& labels, const std::str
     if (const auto [same, is_new] = first.try_emplace(to_lower(label), label); !is_new && same->second != label)
       log::warning("{}: labels {} and {} differ by case alone: they are two labels", paths, hone::quoted(same->second),
                    hone::quoted(label));
+  std::map<std::int64_t, std::string> numbers;
+  for (const std::string& label : labels)
+    if (const auto number = parse_int(label))
+      if (const auto [same, is_new] = numbers.try_emplace(*number, label); !is_new && same->second != label)
+        log::warning("{}: labels {} and {} are one number, written in two ways: they are two labels", paths,
+                     hone::quoted(same->second), hone::quoted(label));
+}
+
+void require_one_kind(const std::vector<std::string>& labels, const std::string& paths) {
+  const auto is_number = [](const std::string& label) { return parse_int(label).has_value(); };
+  const auto number = std::find_if(labels.begin(), labels.end(), is_number);
+  const auto name = std::find_if_not(labels.begin(), labels.end(), is_number);
+  if (number == labels.end() || name == labels.end()) return;
+  throw Error(ErrorKind::data, fmt::format("{}: mixed kinds of labels: {} and {}; expected names or whole numbers",
+                                           paths, hone::quoted(*number), hone::quoted(*name)))
+      .hint("objective.labels says them all, where both are meant");
 }
 
 namespace {

@@ -25,12 +25,19 @@ std::string label_of(const nlohmann::ordered_json& value, ProblemType problem, c
 // Of a text, as a table's cell is: several labels are a JSON list, or names between commas; "" has none.
 std::string label_of(const std::string& text, ProblemType problem, const std::string& field, const Place& place);
 
+// A table's cells have no types: one that is written as a number with a point is one, as in JSON. Throws Error(data)
+// where labels are names.
+void check_cell(const std::string& cell, ProblemType problem, const std::string& field, const Place& place);
+
 // The labels that such texts have, in the order of a data set's: by value if all are whole numbers, else by name; of
 // regression LABEL_0 and so on, as many as there are numbers in the first.
 std::vector<std::string> labels_in(const std::vector<std::string>& texts, ProblemType problem);
 
-// Labels that nobody has named and that only small and capital letters tell apart.
+// Labels that nobody has named and that only small and capital letters tell apart, or how a number is written.
 void warn_of_alike_labels(const std::vector<std::string>& labels, const std::string& paths);
+
+// Names and whole numbers among labels that nobody has named. Throws Error(data).
+void require_one_kind(const std::vector<std::string>& labels, const std::string& paths);
 
 // The targets of a file's documents, by the index of their label's text in the file's store.
 class Targets {

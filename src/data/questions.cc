@@ -12,6 +12,7 @@
 #include "data/prompt_fields.h"
 #include "hone/error.h"
 #include "text/tokenizer/json_tokenizer.h"
+#include "text/tokenizer/token_types.h"
 #include "text/unicode/unicode.h"
 
 namespace hone::data {
@@ -103,7 +104,7 @@ std::optional<std::pair<std::size_t, std::size_t>> tokens_with(const QuestionDoc
 
 std::int32_t number_of(AnswerPlace place) { return static_cast<std::int32_t>(place); }
 
-QuestionWindow window_of(FullEncoding&& made, const std::optional<Stretched>& answer) {
+QuestionWindow window_of(FullEncoding&& made, const std::optional<Stretched>& answer, bool typed) {
   QuestionWindow window;
   const std::size_t size = made.ids.size();
   const auto is_of_context = [&](std::size_t i) { return made.sequences[i] == 1 && !made.special_mask[i]; };
@@ -120,7 +121,8 @@ QuestionWindow window_of(FullEncoding&& made, const std::optional<Stretched>& an
   const bool one = places.first == places.second;
   window.labels[places.first] = number_of(one ? AnswerPlace::start_and_end : AnswerPlace::start);
   if (!one) window.labels[places.second] = number_of(AnswerPlace::end);
-  const auto second = std::find_if(made.type_ids.begin(), made.type_ids.end(), [](auto type) { return type != 0; });
+  const auto second =
+      std::find_if(made.type_ids.begin(), made.type_ids.end(), [&](auto type) { return typed && type != 0; });
   window.tags.names = answer_places();
   window.tags.second = static_cast<std::uint32_t>(second - made.type_ids.begin());
   window.ids = std::move(made.ids);
@@ -207,7 +209,7 @@ std::vector<QuestionWindow> question_windows(const QuestionRecord& record, const
   for (FullEncoding& one : all) {
     if (std::any_of(one.type_ids.begin(), one.type_ids.end(), [](auto type) { return type != 0 && type != 1; }))
       throw Error(ErrorKind::config, place + ": the tokenizer gives types other than 0 and 1; these are not supported");
-    windows.push_back(window_of(std::move(one), answer));
+    windows.push_back(window_of(std::move(one), answer, text::gives_token_types(tokenizer)));
   }
   return windows;
 }

@@ -25,6 +25,7 @@
 #include "text/chat/chat_printed.h"
 #include "text/chat/named_templates.h"
 #include "text/tokenizer/no_tokenizer.h"
+#include "text/tokenizer/token_types.h"
 
 namespace hone::data {
 namespace {
@@ -250,7 +251,8 @@ RecordTokens from_labelled(const LabelledRecord& record, const Tokenising& how, 
   TextPair texts{.first = record.text, .second = {}};
   if (record.text_pair) texts.second = *record.text_pair;
   FittedEncoding made = how.tokenizer.encode_fitting(texts, how.labelled->most, how.labelled->keep_end);
-  const auto second = std::find_if(made.type_ids.begin(), made.type_ids.end(), [](auto type) { return type != 0; });
+  const auto is_typed = [&](auto type) { return type != 0 && text::gives_token_types(how.tokenizer); };
+  const auto second = std::find_if(made.type_ids.begin(), made.type_ids.end(), is_typed);
   if (std::any_of(second, made.type_ids.end(), [](auto type) { return type != 1; }))
     throw Error(ErrorKind::config, place + ": the tokenizer gives types other than 0, then 1; these are not supported");
   // A plug-in's source, or a program, may have written it in its own way.
@@ -297,8 +299,7 @@ void require_rest(const std::string& prompt, const char* of, const Tokenising& h
   if (tokens < how.labelled->most) return;
   throw Error(ErrorKind::config,
               fmt::format("the prompt before {} has {} tokens and max_length is {}: nothing of a text is left; "
-                          "expected a shorter prompt",
-                          of, tokens, how.labelled->most))
+                          "expected a shorter prompt", of, tokens, how.labelled->most))
       .hint("raise " + option_words("data.max_length"));
 }
 
@@ -574,8 +575,7 @@ class RepeatedPrompts {
     if (2 * repeated_ <= pairs_) return;
     const bool renamed = file.columns.contains("prompt");
     log::warning("{}: in {} of {} both answers begin with the prompt, which is read twice there; with {} what both "
-                 "begin with is the prompt",
-                 data::name_of(file), repeated_, counted(pairs_, "pair"),
+                 "begin with is the prompt", data::name_of(file), repeated_, counted(pairs_, "pair"),
                  renamed ? "columns that name none" : ignore_words("prompt"));
   }
 

@@ -7,6 +7,7 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "dist/peer_call.h"
 #include "hone/error.h"
 #include "tensor/host.h"
 
@@ -119,6 +120,39 @@ std::shared_ptr<RankCollectives> RankCollectives::group(int size) {
   return made;
 }
 
+// Old ways are not taken down: their threads wait for what does not come, and may write to tensors until the process
+// ends.
+void RankCollectives::go_by(std::unique_ptr<HostExchange> host) {
+  static_cast<void>(host_.release());
+  host_ = std::move(host);
+}
+
+std::string RankCollectives::meet_again(const std::string& why) {
+  HONE_ASSERT(!again_);
+  return peer_call("meeting again", [&] {
+    const std::vector<std::uint8_t> own(why.begin(), why.end()), first = store_->compareSet(kFailedKey, {}, own);
+    again_ = with_prefix("again", *store_);
+    // Whoever waits on a device for the one that has failed does not hear of it.
+    go_by(host_->anew(*again_, /*soon=*/device_ != nullptr));
+    for (const auto& [size, group] : groups_) {
+      group->again_ = with_prefix(fmt::format("groups of {}/{}", size, rank_ / size), *again_);
+      group->go_by(host_->among(rank_ % size, size, *group->again_));
+    }
+    require_devices_at_one_point();
+    return std::string(first.begin(), first.end());
+  });
+}
+
+// Ways between devices stay, and what is under way there with them.
+void RankCollectives::require_devices_at_one_point() const {
+  std::string own = std::to_string(begun_there_);
+  for (const auto& [size, group] : groups_) own += fmt::format(" {}", group->begun_there_);
+  for (const std::string& other : host_->gather(own))
+    if (other != own)
+      throw Error(ErrorKind::peer, fmt::format("ranks have begun other exchanges on their devices; got {}, expected {}",
+                                               other, own));
+}
+
 // Before any work: what cannot reach the other devices, or gets something else from them, is found here.
 void RankCollectives::try_out(at::Device device) {
   Tensor sum = at::full({size_ + 1}, static_cast<double>(rank_ + 1), at::TensorOptions().device(device));
@@ -133,9 +167,10 @@ void RankCollectives::try_out(at::Device device) {
   bytes_ = 0;
 }
 
-Exchange& RankCollectives::of(const Tensor& x) const {
+Exchange& RankCollectives::of(const Tensor& x) {
   if (x.is_cpu()) return *host_;
   HONE_ASSERT(device_ && x.device() == on_);
+  ++begun_there_;
   return *device_;
 }
 

@@ -25,23 +25,28 @@ class RankCollectives final : public Collectives {
   std::shared_ptr<Collectives> among(int size) override { return group(size); }
   std::shared_ptr<RankCollectives> group(int size);  // among(); the same one each time
   std::vector<std::string> gather(const std::string& own) override { return host_->gather(own); }
+  std::string meet_again(const std::string& why) override;  // of all ranks, not of a group's
   Traffic traffic() const override;  // with that of groups
 
   // Whether the device has nothing to do until other ranks come. By any thread, once compute_on() has returned.
   bool stands_still() const { return device_ && device_->stands_still(); }
   bool has_device() const { return device_ != nullptr; }
+  bool has_met_again() const { return again_ != nullptr; }
 
  private:
-  Exchange& of(const Tensor& x) const;
+  Exchange& of(const Tensor& x);
   void connect(at::Device device);
   void try_out(at::Device device);
   void add_times_there(Times& all) const;
   const int rank_, size_;
-  std::shared_ptr<c10d::Store> store_;
+  void go_by(std::unique_ptr<HostExchange> host);
+  void require_devices_at_one_point() const;
+  std::shared_ptr<c10d::Store> store_, again_;  // again_: since meet_again()
   std::unique_ptr<HostExchange> host_;
   at::Device on_ = at::kCPU;
   std::unique_ptr<Exchange> device_;  // null: only what lies on the host travels
   std::uint64_t bytes_ = 0;
+  std::int64_t begun_there_ = 0;  // exchanges of the device
   std::map<int, std::shared_ptr<RankCollectives>> groups_;  // by size
 };
 

@@ -20,6 +20,9 @@ class Store;
 
 namespace hone::dist {
 
+// In the store of all ranks: why one of them has failed while others may wait for it. Who finds it there waits no more.
+inline constexpr const char* kFailedKey = "failed";
+
 constexpr double kNoLimit = 30 * 24 * 3600.0;  // seconds: who is lost is known from beats (watchdog.h)
 
 // As c10d wants times.
@@ -51,6 +54,9 @@ class HostExchange : public Exchange {
   virtual std::vector<std::string> gather(const std::string& own) = 0;  // texts, in rank order
   // Of some of these ranks, which find each other by `keys`: this one is their `rank`th. Its times are this one's, too.
   virtual std::unique_ptr<HostExchange> among(int rank, int size, c10d::Store& keys) = 0;
+  // Of the same ranks by new ways, for when one has failed: what is under way by the old ones may never come. soon:
+  // who does not come within the limit of silence is not waited for any longer, though it lives.
+  virtual std::unique_ptr<HostExchange> anew(c10d::Store& keys, bool soon) = 0;
 };
 
 // What a kind of device makes its exchange of.

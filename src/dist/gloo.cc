@@ -5,8 +5,10 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -33,9 +35,10 @@ class OnTheWay {
     const std::lock_guard lock(mutex_);
     if (--count_ == 0) seconds_ += monotonic_seconds() - since_;
   }
-  void wait(c10d::Work& work) {
+  // look: now and then, while it waits; it may throw.
+  void wait(c10d::Work& work, const std::function<void()>& look) {
     const Stopwatch watch;
-    work.wait();
+    while (!is_over(work)) look();
     waited_ += watch.seconds();
   }
   double waited() const { return waited_; }
@@ -45,6 +48,15 @@ class OnTheWay {
   }
 
  private:
+  // After a second at most. What went wrong is thrown.
+  static bool is_over(c10d::Work& work) {
+    try {
+      return work.wait(std::chrono::seconds(1));
+    } catch (const std::exception&) {
+      if (!work.isCompleted()) return false;
+    }
+    return work.wait();  // it has ended, perhaps since it was given up
+  }
   mutable std::mutex mutex_;
   int count_ = 0;
   double since_ = 0, seconds_ = 0;
@@ -71,15 +83,28 @@ std::vector<std::shared_ptr<gloo::transport::Device>> devices_of(const Place& pl
   return devices;
 }
 
+// What ranks of one job share.
+struct Job {
+  Place place;
+  double timeout_seconds = 0;
+  c10d::Store* failures = nullptr;  // where one says that it has failed; null: nobody is asked
+  std::shared_ptr<OnTheWay> on_the_way = std::make_shared<OnTheWay>();
+};
+
 class Gloo final : public HostExchange {
  public:
-  Gloo(c10d::Store& store, const Place& place, double timeout_seconds)
-      : Gloo(store, place, timeout_seconds, place.rank, place.size, std::make_shared<OnTheWay>()) {}
+  Gloo(c10d::Store& store, const Job& job) : Gloo(store, job, job.place.rank, job.place.size) {}
 
   std::unique_ptr<HostExchange> among(int rank, int size, c10d::Store& keys) override {
-    return peer_call("connecting some of the ranks", [&] {
-      return std::unique_ptr<HostExchange>(new Gloo(keys, place_, timeout_seconds_, rank, size, on_the_way_));
-    });
+    return peer_call("connecting some of the ranks",
+                     [&] { return std::unique_ptr<HostExchange>(new Gloo(keys, job_, rank, size)); });
+  }
+
+  std::unique_ptr<HostExchange> anew(c10d::Store& keys, bool soon) override {
+    Job job = job_;
+    job.failures = nullptr;
+    if (soon) job.timeout_seconds = std::min(job.timeout_seconds, job.place.limit_seconds);
+    return peer_call("connecting the ranks again", [&] { return std::make_unique<Gloo>(keys, job); });
   }
 
   std::unique_ptr<Begun> begin_all_to_all(const Tensor& from, const Tensor& to) override {
@@ -105,7 +130,7 @@ class Gloo final : public HostExchange {
     return begun;
   }
 
-  Times times() const override { return {on_the_way_->seconds(), on_the_way_->waited()}; }
+  Times times() const override { return {job_.on_the_way->seconds(), job_.on_the_way->waited()}; }
 
   // One message of a fixed length, and where a rank has more to say another one of the longest.
   std::vector<std::string> gather(const std::string& own) override {
@@ -118,14 +143,12 @@ class Gloo final : public HostExchange {
   }
 
  private:
-  Gloo(c10d::Store& store, const Place& place, double timeout_seconds, int rank, int size,
-       std::shared_ptr<OnTheWay> on_the_way)
-      : place_(place), timeout_seconds_(timeout_seconds), on_the_way_(std::move(on_the_way)) {
+  Gloo(c10d::Store& store, const Job& job, int rank, int size) : job_(job) {
     const BlockSignals blocked;  // in its threads
     keep_no_record();
-    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout_seconds));
+    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(job.timeout_seconds));
     options->threads = 2;
-    options->devices = devices_of(place);
+    options->devices = devices_of(job.place);
     auto own_keys = c10::make_intrusive<c10d::PrefixStore>(
         "gloo", c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(&store));
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(own_keys), rank, size, options);
@@ -149,8 +172,8 @@ class Gloo final : public HostExchange {
   };
 
   c10::intrusive_ptr<c10d::Work> begun(c10::intrusive_ptr<c10d::Work> work) {
-    on_the_way_->begin();
-    work->getFuture()->addCallback([counted = on_the_way_](auto&) { counted->end(); });
+    job_.on_the_way->begin();
+    work->getFuture()->addCallback([counted = job_.on_the_way](auto&) { counted->end(); });
     return work;
   }
 
@@ -179,19 +202,26 @@ class Gloo final : public HostExchange {
 
   void wait(const char* what, c10d::Work& work) {
     const sections::Timed section(sections::Section::ranks);
-    peer_call(what, [&] { return on_the_way_->wait(work), 0; });
+    bool failed = false;
+    peer_call(what, [&] { return job_.on_the_way->wait(work, [&] { look_for_failures(failed); }), 0; });
+  }
+
+  // What the one that has failed has sent before comes still: it is waited for once more.
+  void look_for_failures(bool& failed) const {
+    if (failed) throw Error(kFailedElsewhere, "another rank has failed");
+    failed = job_.failures && job_.failures->check({kFailedKey});
   }
 
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
-  const Place place_;
-  const double timeout_seconds_;
-  const std::shared_ptr<OnTheWay> on_the_way_;
+  const Job job_;
 };
 
 }  // namespace
 
 std::unique_ptr<HostExchange> join_by_gloo(c10d::Store& store, const Place& place, double timeout_seconds) {
-  return peer_call("connecting the ranks", [&] { return std::make_unique<Gloo>(store, place, timeout_seconds); });
+  return peer_call("connecting the ranks", [&] {
+    return std::make_unique<Gloo>(store, Job{.place = place, .timeout_seconds = timeout_seconds, .failures = &store});
+  });
 }
 
 }  // namespace hone::dist

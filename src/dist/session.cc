@@ -78,6 +78,10 @@ class Watched final : public Collectives {
   std::unique_ptr<Begun> begin_all_to_all(const Tensor& from, const Tensor& to) override {
     return watched([&] { return std::make_unique<WatchedBegun>(*this, inner_->begin_all_to_all(from, to)); });
   }
+  std::string meet_again(const std::string& why) override {
+    HONE_ASSERT(within_ == 0);
+    return watched([&] { return inner_->meet_again(why); });
+  }
   void at(const std::string& phase) override { watchdog_.at(phase); }
   Traffic traffic() const override { return inner_->traffic(); }
 
@@ -163,7 +167,10 @@ void Session::announce() const {
   log::info("{} ranks by {}, this is rank 0", place.size, place.launcher);
 }
 
-bool Session::has_device() const { return state_->together && state_->together->has_device(); }
+bool Session::leaves_threads() const {
+  const RankCollectives* together = state_->together.get();
+  return together && (together->has_device() || together->has_met_again());
+}
 
 // Whoever serves the store leaves last. Who has not joined does not leave either: the others are to miss it.
 void Session::leave() {
@@ -186,7 +193,12 @@ std::optional<std::string> Session::own_words(const std::string& error, int code
     if (rank == 0) state_->store->set(kFirstError, error);
     if (!state_->store->find(kToldKey)) state_->store->set(kToldKey, fmt::format("{} rank {}: {}", code, rank, error));
     if (rank == 0) return error;
-    const bool same = wait_until(kFirstSpeaks, [&] { return state_->store->find(kFirstError) == error; });
+    // Where one has told its error to the others, these name it.
+    const std::string named = fmt::format("rank {}: {}", rank, error);
+    const bool same = wait_until(kFirstSpeaks, [&] {
+      const std::optional<std::string> first = state_->store->find(kFirstError);
+      return first && (*first == error || *first == named || "rank 0: " + *first == error);
+    });
     if (same) return std::nullopt;
   } catch (const Error&) {  // the store is gone: so nobody else may say it
   }

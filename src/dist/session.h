@@ -18,9 +18,9 @@ class Session {
   ~Session();  // leaves
   // This rank is done, and waits a little for the others to be so as well. Once.
   void leave();
-  // Whether ranks have met on devices. What connects those is not taken down: libraries do so together, or wait for
-  // who is gone. Who has left then ends the process at once.
-  bool has_device() const;
+  // Whether ranks have met on devices, or again after one had failed. What connects those is not taken down: libraries
+  // do so together, or wait for who is gone. Who has left then ends the process at once.
+  bool leaves_threads() const;
 
   World world() const { return world_; }
   // Rank 0 says in the log who it is with; of the others nothing below an error is logged from then on.

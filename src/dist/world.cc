@@ -103,6 +103,8 @@ bool World::any(bool own) const {
 
 void World::wait() const { gather(""); }
 
+std::string World::meet_again(const std::string& why) const { return together_ ? together_->meet_again(why) : why; }
+
 void World::at(const std::string& phase) const {
   if (together_) together_->at(phase);
 }

@@ -12,6 +12,7 @@
 #include "generate/beams.h"
 #include "generate/engine.h"
 #include "generate/form.h"
+#include "generate/take_given.h"
 #include "hone/layers.h"
 #include "tensor/host.h"
 
@@ -66,17 +67,7 @@ std::vector<Asked> asked_in(const Batch& batch) {
 GenerateConfig config_of(const WritingSection& how, const GenerateConfig& of_folder, const Tokenizer& tokenizer,
                          const Model& model) {
   GenerateConfig made = of_folder;
-  const auto take = [](auto& value, const auto& given) {
-    if (given) value = *given;
-  };
-  take(made.max_new_tokens, how.max_new_tokens);
-  if (how.max_new_tokens) made.max_length.reset();
-  take(made.num_beams, how.num_beams);
-  take(made.length_penalty, how.length_penalty);
-  take(made.min_new_tokens, how.min_new_tokens);
-  take(made.no_repeat_ngram_size, how.no_repeat_ngram_size);
-  take(made.repetition_penalty, how.repetition_penalty);
-  if (how.forced_bos_token_id) made.forced_bos_token_id = how.forced_bos_token_id;
+  generate::take_given(how, made);
   made.temperature = how.temperature, made.top_k = how.top_k, made.top_p = how.top_p, made.min_p = 0;
   if (made.temperature > 0 && !how.num_beams) made.num_beams = 1;
   if (!how.stop.empty()) made.stop = how.stop;

@@ -44,7 +44,7 @@ struct Engine::Line {
     for (const std::int32_t id : before) sampler.seen(id);
   }
   bool greedy() const {
-    return config->temperature == 0 && config->repetition_penalty == 1 && log_probs < 0 && !restrains(*config);
+    return config->temperature == 0 && config->repetition_penalty == 1 && log_probs < 0 && !form && !restrains(*config);
   }
 
   std::size_t number;
@@ -57,6 +57,7 @@ struct Engine::Line {
   Sampler sampler;
   Random random;
   TokenLogProbs newest;  // of the token that is yet to be told
+  std::optional<Error> failed = {};  // why it cannot go on
   Generated result;
 };
 
@@ -83,6 +84,17 @@ Tensor next_logits(const CausalLm& model, const std::string& adapter,
 
 namespace {
 
+// What a form cannot do is its own line's matter: the others go on.
+template <class Line, class Work>
+void hold(Line& line, const Work& work) {
+  if (!line.form || line.failed) return;
+  try {
+    work(*line.form);
+  } catch (const Error& error) {
+    line.failed = error;
+  }
+}
+
 // Each line's next token, from logits [lines, V]. Rows are independent: the threads share them.
 template <class Lines>
 void choose(const Lines& lines, std::span<float> logits, std::vector<std::int32_t>& ids) {
@@ -95,7 +107,7 @@ void choose(const Lines& lines, std::span<float> logits, std::vector<std::int32_
       std::vector<float> given;  // choosing changes them
       if (line.log_probs >= 0) given.assign(own.begin(), own.end());
       restrain(own, *line.config, line.text, std::ssize(line.result.ids), line.ends);
-      if (line.form) line.form->restrain(own);
+      hold(line, [&](FormPlace& form) { form.restrain(own); });
       ids[r] = line.sampler.choose(own, line.random.uniform(line.result.ids.size()));
       if (line.form) ids[r] = line.form->nearest(ids[r], own);
       if (line.log_probs >= 0 && ids[r] >= 0) line.newest = log_probs_of(given, ids[r], line.log_probs);
@@ -125,7 +137,8 @@ template <class Lines>
 std::int64_t highest_needed(const Lines& lines) {
   std::int64_t most = 0;
   for (const auto& line : lines) {
-    const std::int64_t own = line->log_probs >= 0 || restrains(*line->config) ? 0 : line->sampler.highest_needed();
+    const bool all = line->log_probs >= 0 || line->form || restrains(*line->config);
+    const std::int64_t own = all ? 0 : line->sampler.highest_needed();
     if (own == 0) return 0;
     most = std::max(most, own);
   }
@@ -382,7 +395,7 @@ std::unique_ptr<Engine::Line> Engine::make_line(const Asked& asked) const {
   auto line = std::make_unique<Line>(asked, begun, ends_of(*asked.config), model_.vocab_size());
   // An answer to a source is a text of its own.
   const auto text = std::span(begun).first(model_.seq2seq_lm() ? 0 : begun.size());
-  if (auto form = form_of(*asked.config, tokenizer_, model_.vocab_size()))
+  if (auto form = asked.form ? asked.form : form_of(*asked.config, tokenizer_, model_.vocab_size()))
     line->form.emplace(std::move(form), tokenizer_, *asked.config, text, line->ends);
   return line;
 }
@@ -428,13 +441,15 @@ void Engine::go_on() {
   force(lines_, ids_);
 }
 
-// Adds the line's next token; true: the line is finished.
+// Adds the line's next token; true: the line is finished, or has failed.
 bool Engine::take(Line& line, std::int32_t id, const Told& told) {
+  if (line.failed) return true;
   Generated& result = line.result;
   result.ids.push_back(id);
   line.sampler.seen(id);
   line.text.push_back(id);
-  if (line.form) line.form->take(id);
+  hold(line, [&](FormPlace& form) { form.take(id); });
+  if (line.failed) return true;
   const bool eos = std::find(line.ends.begin(), line.ends.end(), id) != line.ends.end();
   std::string text = eos ? "" : line.answer->push(id);
   const bool complete = line.form && line.form->is_complete();
@@ -449,12 +464,17 @@ bool Engine::take(Line& line, std::int32_t id, const Told& told) {
   return true;
 }
 
-void Engine::step(const Told& told, const Finished& finished) {
+void Engine::step(const Told& told, const Finished& finished, const Failed& failed) {
   const Stopwatch watch;
   check_finite();
   for (std::size_t r = 0; r < lines_.size(); ++r) {
     if (!lines_[r] || !take(*lines_[r], ids_[r], told)) continue;
-    finished(lines_[r]->number, lines_[r]->result);
+    if (const auto& why = lines_[r]->failed) {
+      if (!failed) throw Error(*why);
+      failed(lines_[r]->number, *why);
+    } else {
+      finished(lines_[r]->number, lines_[r]->result);
+    }
     keep_text(r);
     lines_[r].reset();
   }

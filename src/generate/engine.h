@@ -12,9 +12,13 @@
 
 #include "generate/kept_texts.h"
 #include "generate/rows.h"
+#include "hone/error.h"
 #include "hone/generate.h"
 #include "hone/random.h"
 
+namespace hone::text {
+class TokenForm;
+}
 namespace hone::nn {
 class Decoder;
 class KvCache;
@@ -31,6 +35,7 @@ struct Asked {
   std::int64_t most = 0;        // its tokens; answer_limit() of the prompt, or fewer
   std::int64_t log_probs = -1;  // of how many likeliest tokens they are wanted beside the chosen one's; below 0: none
   std::span<const DocPicture> pictures = {};  // of the prompt, as documents have them
+  std::shared_ptr<text::TokenForm> form = {};  // that it is held to, in place of the configuration's; null: that one
 };
 
 // Logarithms of probabilities by the model's logits, before temperature and filters.
@@ -76,6 +81,8 @@ class Engine {
   using Told =
       std::function<void(std::size_t number, std::int32_t id, const std::string& text, const TokenLogProbs* log_probs)>;
   using Finished = std::function<void(std::size_t number, const Generated& answer)>;
+  // An answer that cannot go on, and is there no longer: its form has too many ways to go on.
+  using Failed = std::function<void(std::size_t number, const Error& why)>;
 
   // For `rows` answers at a time. REQUIRES: model and tokenizer outlive it.
   Engine(const CausalLm& model, const Tokenizer& tokenizer, std::string adapter, std::int64_t rows);
@@ -91,8 +98,8 @@ class Engine {
   // Returns how many of each prompt's tokens were not read, as they were kept.
   std::vector<std::int64_t> add(const std::vector<Asked>& asked);
   // Tells of each answer's newest token, and makes the next one of those that go on. What `told` throws ends the step,
-  // and with it all answers.
-  void step(const Told& told, const Finished& finished);
+  // and with it all answers. Where nobody is to be told of an answer that cannot go on, its Error is thrown.
+  void step(const Told& told, const Finished& finished, const Failed& failed = {});
   void leave(std::size_t number);  // an answer that nobody wants any longer
   std::int64_t rows() const { return std::ssize(lines_); }
   GenerateStats& stats() { return stats_; }

@@ -54,12 +54,18 @@ std::shared_ptr<text::TokenForm> form_of(const GenerateConfig& config, const Tok
   const bool is_regex = !config.regex.empty();
   const std::string &form = is_regex ? config.regex : config.json_schema, what = is_regex ? "regex" : "json_schema";
   const auto make = [&] {
-    text::Grammar grammar = is_regex ? text::grammar_of_regex(form, what) : text::grammar_of_json_schema(form, what);
-    return std::make_shared<text::TokenForm>(std::move(grammar), texts_of(tokenizer, vocab_size), what);
+    return is_regex ? text::grammar_of_regex(form, what) : text::grammar_of_json_schema(form, what);
+  };
+  return form_of({what, form, make}, tokenizer, vocab_size);
+}
+
+std::shared_ptr<text::TokenForm> form_of(const MadeForm& form, const Tokenizer& tokenizer, std::int64_t vocab_size) {
+  const auto make = [&] {
+    return std::make_shared<text::TokenForm>(form.make(), texts_of(tokenizer, vocab_size), form.what);
   };
   static Latest<std::pair<VocabularyKey, std::pair<std::string, std::string>>, text::TokenForm> latest(8);
   if (tokenizer.fingerprint.empty()) return make();
-  return latest.find_or({{tokenizer.fingerprint, vocab_size}, {what, form}}, make);
+  return latest.find_or({{tokenizer.fingerprint, vocab_size}, {form.what, form.key}}, make);
 }
 
 void check_form(const GenerateConfig& config, const Model& model, const Tokenizer& tokenizer,
@@ -68,9 +74,13 @@ void check_form(const GenerateConfig& config, const Model& model, const Tokenize
   if (!form) return;
   // An answer to a source is a text of its own.
   const auto before = model.seq2seq_lm() ? std::span<const std::int32_t>() : prompt;
-  if (!FormPlace(form, tokenizer, config, before, {}).may_begin())
-    throw Error(ErrorKind::config, (config.regex.empty() ? std::string("json_schema") : std::string("regex")) +
-                                       ": no token begins a text of this form at the beginning of all text")
+  check_form(form, config.regex.empty() ? "json_schema" : "regex", tokenizer, before);
+}
+
+void check_form(const std::shared_ptr<text::TokenForm>& form, const std::string& what, const Tokenizer& tokenizer,
+                std::span<const std::int32_t> before) {
+  if (!FormPlace(form, tokenizer, GenerateConfig(), before, {}).may_begin())
+    throw Error(ErrorKind::config, what + ": no token begins a text of this form at the beginning of all text")
         .hint("tokenizers of words with a blank before them have none that begins a text with a blank");
 }
 

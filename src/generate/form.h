@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,9 +18,19 @@ namespace hone::generate {
 std::shared_ptr<text::TokenForm> form_of(const GenerateConfig& config, const Tokenizer& tokenizer,
                                          std::int64_t vocab_size);
 
+// The same of a language that the caller makes, which `key` tells from others; `what` begins messages of it.
+struct MadeForm {
+  std::string what, key;
+  std::function<text::Grammar()> make;  // throws Error(config)
+};
+std::shared_ptr<text::TokenForm> form_of(const MadeForm& form, const Tokenizer& tokenizer, std::int64_t vocab_size);
+
 // That answers to a prompt can be held to the form that a configuration asks for, if any. Error(config).
 void check_form(const GenerateConfig& config, const Model& model, const Tokenizer& tokenizer,
                 std::span<const std::int32_t> prompt);
+// The same of a form that was made; what: begins the message.
+void check_form(const std::shared_ptr<text::TokenForm>& form, const std::string& what, const Tokenizer& tokenizer,
+                std::span<const std::int32_t> before);
 
 // Where one answer stands in its form. A value.
 class FormPlace {

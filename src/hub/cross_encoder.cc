@@ -34,7 +34,7 @@ bool is_cross_encoder(const std::filesystem::path& folder) {
   return json.is_object() && json.contains("model_type") && json["model_type"] == "CrossEncoder";
 }
 
-bool shows_sigmoid(const Model& model, const std::filesystem::path& folder) {
+bool shows_sigmoid(const Model& model, const std::filesystem::path& folder, bool otherwise) {
   std::string name = activation_of(model);
   const bool is_own = is_cross_encoder(folder);
   if (name.empty() && is_own) {
@@ -43,7 +43,8 @@ bool shows_sigmoid(const Model& model, const std::filesystem::path& folder) {
     if (name.empty()) return true;  // as the package takes it
   }
   const std::string end = name.substr(name.rfind('.') + 1);
-  if (name.empty() || end == "Identity") return false;
+  if (name.empty()) return otherwise;
+  if (end == "Identity") return false;
   if (end == "Sigmoid") return true;
   throw Error(ErrorKind::config, fmt::format("{}: activation_fn: got {}, expected Sigmoid or Identity of torch.nn",
                                              folder.string(), hone::quoted(name)));

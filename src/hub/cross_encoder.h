@@ -14,8 +14,8 @@ namespace hone::hub {
 bool is_cross_encoder(const std::filesystem::path& folder);
 
 // Whether a score is shown between 0 and 1, as by a sigmoid: as the model's configuration says, or the files of its
-// folder; else it is shown as it is. Throws Error(config) for another function.
-bool shows_sigmoid(const Model& model, const std::filesystem::path& folder);
+// folder; `otherwise`, where neither says anything. Throws Error(config) for another function.
+bool shows_sigmoid(const Model& model, const std::filesystem::path& folder, bool otherwise = false);
 
 // Those files, name -> content; empty: it is none.
 std::map<std::string, std::string> cross_encoder_files(const std::filesystem::path& folder);

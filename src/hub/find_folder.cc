@@ -10,6 +10,7 @@
 #include "hone/hub.h"
 #include "hub/adapter_config.h"
 #include "io/checkpoints.h"
+#include "io/gguf_given.h"
 #include "io/runs_within.h"
 
 namespace hone {
@@ -32,6 +33,7 @@ fs::path newest_checkpoint(const fs::path& checkpoints) {
 // file: what tells such a folder.
 fs::path existing_folder(const fs::path& path, std::string_view file) {
   std::error_code ignored;
+  if (!fs::is_directory(path, ignored) && io::is_gguf(path)) throw io::a_gguf(path);
   if (!fs::is_directory(path, ignored))
     throw Error(ErrorKind::checkpoint, fmt::format("{}: a file; expected a folder with {}", path.string(), file))
         .hint(fmt::format("give the folder: {}", path.parent_path().empty() ? "." : path.parent_path().string()));

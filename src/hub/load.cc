@@ -13,6 +13,7 @@
 #include "hone/random.h"
 #include "hone/safetensors.h"
 #include "hub/adapter_files.h"
+#include "hub/load_module.h"
 #include "hub/memory.h"
 #include "hub/model_tensors.h"
 #include "hub/quantized_files.h"
@@ -77,13 +78,66 @@ void fill(Weight& weight, const Tensor& value, const std::string& name) {
   during("quantizing " + name, [&] { weight.fill(value); });
 }
 
-void tell_held(const Model& model, std::int64_t unpacked, const std::filesystem::path& folder) {
-  if (unpacked > 0) log::info("{}: {} quantized there are held in full", folder.string(), counted(unpacked, "weight"));
-  const nn::Held held = nn::held_in_few_bits(model);
-  if (held.weights > 0)
-    log::info("{}: {} held in fewer bits: {} instead of {}", folder.string(), counted(held.weights, "weight"),
-              human_size(held.bytes), human_size(held.whole));
-}
+// Fills weights from a folder's tensors, and counts what is to be told of it.
+class Filling {
+ public:
+  Filling(const std::filesystem::path& folder, bool whole, WeightTypes types)
+      : folder_(folder), types_(types), tensors_(folder, whole), quantized_(tensors_.all()) {}
+  const hub::ModelTensors& tensors() const { return tensors_; }
+  const hub::Places& places() const { return quantized_.weights(); }
+
+  void fill_from(const hub::Places::value_type& tensor, const std::string& name, Weight& weight) {
+    const auto& [own, place] = tensor;
+    const at::ScalarType type = hub::type_of(weight, types_);
+    trains_ |= weight.trainable();
+    if (const auto as = quantized_.as(own)) {
+      const auto read = quantized_.read(own, weight.shape());
+      if (weight.held_as() == *as) return weight.fill_quantized(read, type);
+      count_unpacked(weight);
+      return fill(weight, weight.part_of(ops::dequantize(*read, type)), name);
+    }
+    if (const hub::Packed* packed = tensors_.packed(own)) {
+      count_unpacked(weight);
+      return fill(weight, packed->read(weight, type), name);
+    }
+    const bool frozen = !weight.trainable() && !weight.is_buffer();
+    const bool turned = is_turned(tensors_, own, *place.tensor, weight.shape());
+    const Tensor read = turned ? read_turned(place, weight)
+                               : read_tensor(name, place, weight, frozen ? std::optional(type) : std::nullopt);
+    if (read.scalar_type() != type) ++cast_[{place.tensor->dtype, type}];
+    rounded_ += frozen && read.element_size() > static_cast<std::int64_t>(c10::elementSize(type));
+    fill(weight, read.to(type), name);
+  }
+
+  void tell(const Module& filled) const {
+    const std::string folder = folder_.string();
+    if (anew_ > 0)
+      log::warning("{}: {} quantized there are quantized once more in another way, which loses more", folder,
+                   counted(anew_, "weight"));
+    if (unpacked_ > 0) log::info("{}: {} quantized there are held in full", folder, counted(unpacked_, "weight"));
+    if (const nn::Held held = nn::held_in_few_bits(filled); held.weights > 0)
+      log::info("{}: {} held in fewer bits: {} instead of {}", folder, counted(held.weights, "weight"),
+                human_size(held.bytes), human_size(held.whole));
+    for (const auto& [from, count] : cast_)
+      log::info("{}: {} tensors cast from {} to {}", folder, count, from.first, safetensors_name(from.second));
+    if (rounded_ > 0 && trains_)
+      log::warning("{}: {} that are not trained are rounded to the run's precision, in checkpoints, too; "
+                   "trainer.precision fp32 keeps them as they are",
+                   folder, counted(rounded_, "weight"));
+  }
+
+ private:
+  void count_unpacked(const Weight& weight) { ++(weight.held_as().type == QuantType::none ? unpacked_ : anew_); }
+
+  const std::filesystem::path& folder_;
+  const WeightTypes types_;
+  const hub::ModelTensors tensors_;
+  const hub::QuantizedFiles quantized_;
+  std::map<std::pair<std::string, at::ScalarType>, std::int64_t> cast_;
+  std::int64_t rounded_ = 0;  // frozen weights: nothing keeps what they were
+  bool trains_ = false;       // else none of them is ever saved
+  std::int64_t unpacked_ = 0, anew_ = 0;
+};
 
 Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) {
   const at::TensorOptions fp32 = at::TensorOptions().dtype(at::kFloat);
@@ -116,62 +170,9 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
   return made;
 }
 
-}  // namespace
-
-void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes types,
-                  const std::optional<FreshWeights>& wanted) {
-  const hub::ModelTensors tensors(folder, model.pictures() != nullptr);
-  const hub::QuantizedFiles quantized(tensors.all());
-  const hub::TensorNames names(model, quantized.weights(), wanted, tensors.spare());
-  hub::check_names(names, model, folder);
-  hub::check_tied_head(model, tensors.all());
-  const bool any = wanted && wanted->any;
-  if (any && !names.any_read())
-    throw Error(ErrorKind::checkpoint, folder.string() + ": none of its tensors is the model's")
-        .hint("config.json and the weights must be of the same model");
-  hub::check_memory(model, types);
-  std::map<std::pair<std::string, at::ScalarType>, std::int64_t> cast;
-  std::int64_t rounded = 0;  // frozen weights: nothing keeps what they were
-  bool trains = false;       // else none of them is ever saved
-  std::int64_t unpacked = 0, anew = 0;
-  model.each_weight([&](const std::string& name, Weight& weight) {
-    const auto* tensor = names.of(name);
-    const at::ScalarType type = hub::type_of(weight, types);
-    if (!tensor)  // as masters are made of it, in fp32
-      return weight.fill(weight.part_of(fresh(name, weight, wanted->seed))
-                             .to(weight.trainable() && type == at::kBFloat16 ? at::kFloat : type));
-    trains |= weight.trainable();
-    const auto& [own, place] = *tensor;
-    if (const auto as = quantized.as(own)) {
-      const auto read = quantized.read(own, weight.shape());
-      if (weight.held_as() == *as) return weight.fill_quantized(read, type);
-      ++(weight.held_as().type == QuantType::none ? unpacked : anew);
-      return fill(weight, weight.part_of(ops::dequantize(*read, type)), name);
-    }
-    if (const hub::Packed* packed = tensors.packed(own)) {
-      ++(weight.held_as().type == QuantType::none ? unpacked : anew);
-      return fill(weight, packed->read(weight, type), name);
-    }
-    const bool frozen = !weight.trainable() && !weight.is_buffer();
-    const bool turned = is_turned(tensors, own, *place.tensor, weight.shape());
-    const Tensor read = turned ? read_turned(place, weight)
-                               : read_tensor(name, place, weight, frozen ? std::optional(type) : std::nullopt);
-    if (read.scalar_type() != type) ++cast[{place.tensor->dtype, type}];
-    rounded += frozen && read.element_size() > static_cast<std::int64_t>(c10::elementSize(type));
-    fill(weight, read.to(type), name);
-  });
-  nn::unpack_in_blocks(model);
-  if (anew > 0)
-    log::warning("{}: {} quantized there are quantized once more in another way, which loses more", folder.string(),
-                 counted(anew, "weight"));
-  tell_held(model, unpacked, folder);
-  for (const auto& [from, count] : cast)
-    log::info("{}: {} tensors cast from {} to {}", folder.string(), count, from.first, safetensors_name(from.second));
-  if (rounded > 0 && trains)
-    log::warning(
-        "{}: {} that are not trained are rounded to the run's precision, in checkpoints, too; "
-        "trainer.precision fp32 keeps them as they are",
-        folder.string(), counted(rounded, "weight"));
+// Of names: what is fresh, and what was passed over. any: as FreshWeights has it.
+void tell_names(const hub::TensorNames& names, const std::vector<std::string>& left_out, bool any,
+                const std::filesystem::path& folder) {
   const log::Level level = any ? log::Level::warning : log::Level::info;
   if (!names.fresh.empty())
     log::write(level, fmt::format("{}: new weights, from the seed: {}", folder.string(), list_names(names.fresh)));
@@ -179,9 +180,42 @@ void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes
     log::write(level, fmt::format("{}: not read, as {}: {}", folder.string(),
                                   any ? "the model has no such weights" : "they belong to another head",
                                   list_names(names.unused)));
-  if (!tensors.left_out().empty())
-    log::info("{}: not read, as they are not of the texts' half: {}", folder.string(),
-              list_names(tensors.left_out(), 3));
+  if (!left_out.empty())
+    log::info("{}: not read, as they are not of the texts' half: {}", folder.string(), list_names(left_out, 3));
+}
+
+}  // namespace
+
+void load_weights(Model& model, const std::filesystem::path& folder, WeightTypes types,
+                  const std::optional<FreshWeights>& wanted) {
+  Filling filling(folder, model.pictures() != nullptr, types);
+  const hub::TensorNames names(model, filling.places(), wanted, filling.tensors().spare());
+  hub::check_names(names, model, folder);
+  hub::check_tied_head(model, filling.tensors().all());
+  const bool any = wanted && wanted->any;
+  if (any && !names.any_read())
+    throw Error(ErrorKind::checkpoint, folder.string() + ": none of its tensors is the model's")
+        .hint("config.json and the weights must be of the same model");
+  hub::check_memory(model, types);
+  model.each_weight([&](const std::string& name, Weight& weight) {
+    if (const auto* tensor = names.of(name)) return filling.fill_from(*tensor, name, weight);
+    const at::ScalarType type = hub::type_of(weight, types);  // as masters are made of it, in fp32
+    weight.fill(weight.part_of(fresh(name, weight, wanted->seed))
+                    .to(weight.trainable() && type == at::kBFloat16 ? at::kFloat : type));
+  });
+  nn::unpack_in_blocks(model);
+  filling.tell(model);
+  tell_names(names, filling.tensors().left_out(), any, folder);
+}
+
+void hub::load_module(Module& module, const std::filesystem::path& folder, WeightTypes types) {
+  Filling filling(folder, /*whole=*/false, types);
+  check_names(module, filling.places(), folder);
+  check_memory(module, types);
+  module.each_weight([&](const std::string& name, Weight& weight) {
+    filling.fill_from(*filling.places().find(name), name, weight);
+  });
+  filling.tell(module);
 }
 
 void init_weights(Model& model, std::uint64_t seed, WeightTypes types) {

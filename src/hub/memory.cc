@@ -38,7 +38,7 @@ at::ScalarType type_of(const Weight& weight, WeightTypes types) {
   return type_of(weight.trainable() ? types.trained : types.frozen);
 }
 
-void check_memory(const Model& model, WeightTypes types) {
+void check_memory(const Module& model, WeightTypes types) {
   double needed = 0;
   model.each_weight([&](const std::string&, const Weight& weight) {
     if (weight.held_as().type != QuantType::none) {

@@ -18,6 +18,7 @@
 #include "nn/token_ids.h"
 #include "tensor/dtype.h"
 #include "tensor/host.h"
+#include "text/tokenizer/token_types.h"
 
 namespace hone::hub {
 namespace {
@@ -99,18 +100,16 @@ std::vector<std::string> aligned_ids(const Model& model, const std::filesystem::
 
 namespace {
 
-// A generic class of transformers leaves the types of a pair's tokens out unless told, and the model would then read
-// other texts than it was trained on.
-std::string with_token_types(const std::string& tokenizer_config, const Model& model) {
+// What leaves the types of a pair's tokens out in transformers although the model was trained with them is told so, or
+// the model would then read other texts. Where the tokenizer gives none, its own files say that.
+std::string with_token_types(const std::string& tokenizer_config, const Model& model, const Tokenizer& tokenizer) {
   const config::Node hf_config = model.hf_config();
-  const config::Node* types = hf_config.find("type_vocab_size");
+  const config::Node *types = hf_config.find("type_vocab_size"), *type = hf_config.find("model_type");
   if (!types || types->text() == "0" || types->text() == "1") return tokenizer_config;
+  if (!text::gives_token_types(tokenizer)) return tokenizer_config;
   auto json = nlohmann::ordered_json::parse(tokenizer_config, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || json.contains("model_input_names")) return tokenizer_config;
-  const std::string kind = json.contains("tokenizer_class") && json["tokenizer_class"].is_string()
-                               ? json["tokenizer_class"].get<std::string>()
-                               : "PreTrainedTokenizerFast";
-  if (kind != "PreTrainedTokenizerFast" && kind != "TokenizersBackend") return tokenizer_config;
+  if (text::says_token_types(tokenizer_config, type ? type->text() : "")) return tokenizer_config;
   json["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
   return json.dump(2) + "\n";
 }
@@ -128,11 +127,12 @@ ModelFiles model_files(Model& model, const std::filesystem::path& source, const 
   std::set<std::string> names{"config.json", "generation_config.json"};
   for (const auto& [name, content] : tokenizer->files)
     if (names.insert(name).second)
-      files.texts.emplace_back(name, name == "tokenizer_config.json" ? with_token_types(content, model) : content);
+      files.texts.emplace_back(
+          name, name == "tokenizer_config.json" ? with_token_types(content, model, *tokenizer) : content);
   return files;
 }
 
-SavedWeights weights_of(const Model& model) {
+SavedWeights weights_of(const Module& model) {
   SavedWeights weights;
   model.each_weight([&](const std::string& name, const Weight& weight) {
     HONE_ASSERT(weight.layout().whole());

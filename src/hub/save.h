@@ -45,7 +45,7 @@ struct SavedWeight {
   bool buffer = false;
 };
 using SavedWeights = std::vector<SavedWeight>;
-SavedWeights weights_of(const Model& model);  // as they are, in the model's order. A tied head is not listed.
+SavedWeights weights_of(const Module& model);  // as they are, in the model's order. A tied head is not listed.
 
 // Adds all of it to the commit; the caller commits. before_each: called before a weight is written; may be empty.
 void add_model(io::FolderCommit& commit, const SavedWeights& weights, const ModelFiles& files,

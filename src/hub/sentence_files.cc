@@ -3,15 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/env.h"
 #include "base/strings.h"
+#include "hone/config_read.h"
 #include "hone/error.h"
-#include "hone/hub.h"
 #include "hub/cross_encoder.h"
+#include "hub/load_module.h"
 #include "io/json.h"
 
 namespace hone::hub {
@@ -20,7 +22,8 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char *kModules = "modules.json", *kPrompts = "config_sentence_transformers.json",
-                     *kLengths = "sentence_bert_config.json", *kPooling = "1_Pooling";
+                     *kLengths = "sentence_bert_config.json", *kPooling = "1_Pooling",
+                     *kSplade = "1_SpladePooling", *kSparse = "SparseEncoder";
 
 constexpr std::int64_t kNoLength = 1'000'000'000;  // transformers writes a number beyond it where nobody knows
 
@@ -95,9 +98,55 @@ void add_module(const std::filesystem::path& folder, const std::string& path, bo
   made.modules.push_back({path, form});
 }
 
+template <class T>
+T one_of(const std::filesystem::path& file, const nlohmann::json& json, const char* key, T usual) {
+  if (!json.contains(key)) return usual;
+  const std::string name = json.at(key).get<std::string>();
+  for (const auto& [value, word] : config::enum_names<T>)
+    if (word == name) return value;
+  std::vector<std::string> known;
+  for (const auto& one : config::enum_names<T>) known.emplace_back(one.second);
+  throw not_had(file, fmt::format("{}: got {}, expected {}", key, hone::quoted(name), list_names(known)));
+}
+
+// How many logits the package holds at once (chunk_size) makes no difference.
+nn::SpladeForm splade_in(const std::filesystem::path& file) {
+  const nlohmann::json json = io::read_json_file(file);
+  return {one_of(file, json, "pooling_strategy", nn::SpladeStrategy::max),
+          one_of(file, json, "activation_function", nn::SpladeActivation::relu)};
+}
+
+std::string last_name(const nlohmann::json& module) {
+  const std::string type = module.value("type", "");
+  return type.substr(type.rfind('.') + 1);
+}
+
+// Of a sparse encoder: the model with its head for masked tokens, then SpladePooling. False: it is none.
+bool read_splade(const std::filesystem::path& folder, const nlohmann::json& modules, SentenceFolder& made) {
+  const std::filesystem::path file = folder / kModules, lengths = folder / kLengths;
+  const auto is_sparse = [](const nlohmann::json& one) { return last_name(one) == "SpladePooling"; };
+  if (std::none_of(modules.begin(), modules.end(), is_sparse)) return false;
+  const nlohmann::json& first = modules.front();
+  const bool two = modules.size() == 2 && is_sparse(modules.back()) && first.value("path", "").empty() &&
+                   (last_name(first) == "MLMTransformer" || last_name(first) == "Transformer");
+  if (!two)
+    throw not_had(file, fmt::format("{} modules with SpladePooling among them; expected a Transformer or "
+                                    "MLMTransformer in the folder itself, and SpladePooling behind it",
+                                    modules.size()));
+  const nlohmann::json task = std::filesystem::exists(lengths) ? io::read_json_file(lengths) : nlohmann::json::object();
+  const bool named = last_name(first) == "MLMTransformer";
+  if (const std::string got = task.value("transformer_task", named ? "fill-mask" : "feature-extraction");
+      got != "fill-mask")
+    throw not_had(lengths, fmt::format("transformer_task: got {}, expected fill-mask before SpladePooling",
+                                       hone::quoted(got)));
+  made.splade = splade_in(folder / modules.back().value("path", "") / "config.json");
+  return true;
+}
+
 void read_modules(const std::filesystem::path& folder, SentenceFolder& made) {
   const std::filesystem::path file = folder / kModules;
   const nlohmann::json modules = io::read_json_file(file);
+  if (read_splade(folder, modules, made)) return;
   bool pools = false;
   for (const nlohmann::json& module : modules) {
     const std::string type = module.value("type", ""), name = type.substr(type.rfind('.') + 1),
@@ -132,6 +181,14 @@ void read_modules(const std::filesystem::path& folder, SentenceFolder& made) {
   if (!pools) throw not_had(file, "no module Pooling");
 }
 
+std::optional<std::int64_t> count_in(const std::filesystem::path& file, const nlohmann::json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end() || found->is_null()) return std::nullopt;
+  if (!found->is_number_integer() || *found < 1)
+    throw not_had(file, fmt::format("{}: got {}, expected a whole number above 0", key, found->dump()));
+  return found->get<std::int64_t>();
+}
+
 void read_prompts(const std::filesystem::path& file, SentenceFolder& made) {
   if (!std::filesystem::exists(file)) return;
   const nlohmann::json json = io::read_json_file(file);
@@ -144,13 +201,11 @@ void read_prompts(const std::filesystem::path& file, SentenceFolder& made) {
                                       hone::quoted(name->get<std::string>())));
     if (made.prompts.contains(*name)) made.default_prompt = *name;
   }
+  if (json.value("model_type", "") == kSparse) made.similarity = "dot";
   if (const auto name = json.find("similarity_fn_name"); name != json.end() && name->is_string())
     made.similarity = *name;
-  if (const auto dims = json.find("truncate_dim"); dims != json.end() && !dims->is_null()) {
-    if (!dims->is_number_integer() || *dims < 1)
-      throw not_had(file, fmt::format("truncate_dim: got {}, expected a whole number above 0", dims->dump()));
-    made.dims = *dims;
-  }
+  made.dims = count_in(file, json, "truncate_dim");
+  made.max_active_dims = count_in(file, json, "max_active_dims");
 }
 
 std::optional<std::int64_t> length_in(const nlohmann::json& json, const char* key) {
@@ -173,6 +228,43 @@ void read_lengths(const std::filesystem::path& folder, SentenceFolder& made) {
 }
 
 std::string dumped(const ordered_json& json) { return json.dump(2) + "\n"; }
+
+// config_sentence_transformers.json.
+ordered_json settings_json(const SentenceFolder& folder) {
+  ordered_json prompts = ordered_json::object();
+  for (const auto& [name, text] : folder.prompts)
+    if (!text.empty()) prompts[name] = text;
+  ordered_json all = {{"__version__", ordered_json::object()},
+                      {"model_type", folder.splade ? kSparse : "SentenceTransformer"}};
+  all["prompts"] = prompts;
+  all["default_prompt_name"] = folder.default_prompt.empty() ? ordered_json() : ordered_json(folder.default_prompt);
+  all["similarity_fn_name"] = folder.splade ? folder.similarity : "cosine";
+  return all;
+}
+
+std::map<std::string, std::string> splade_files(const SentenceFolder& folder, std::int64_t width) {
+  constexpr const char* kPackage = "sentence_transformers.sparse_encoder.models.";
+  std::map<std::string, std::string> files;
+  ordered_json modules = ordered_json::array();
+  for (const auto& [path, type] : {std::pair{"", "MLMTransformer"}, {kSplade, "SpladePooling"}}) {
+    const std::size_t index = modules.size();
+    modules.push_back({{"idx", index},
+                       {"name", std::to_string(index)},
+                       {"path", path},
+                       {"type", kPackage + std::string(type)}});
+  }
+  files[kModules] = dumped(modules);
+  const auto word = [](auto value) { return config::Values<decltype(value)>::write(value).text(); };
+  const ordered_json pooling = {{"pooling_strategy", word(folder.splade->strategy)},
+                                {"activation_function", word(folder.splade->activation)},
+                                {"word_embedding_dimension", width}};
+  files[std::string(kSplade) + "/config.json"] = dumped(pooling);
+  files[kPrompts] = dumped(settings_json(folder));
+  ordered_json lengths = {{"max_seq_length", nullptr}, {"do_lower_case", false}};
+  if (folder.max_length) lengths["max_seq_length"] = *folder.max_length;
+  files[kLengths] = dumped(lengths);
+  return files;
+}
 
 ordered_json module_json(int index, const std::string& path, const std::string& type) {
   return {{"idx", index},
@@ -205,6 +297,7 @@ std::optional<SentenceFolder> read_sentence_folder(const std::filesystem::path& 
 }
 
 std::map<std::string, std::string> sentence_files(const SentenceFolder& folder, std::int64_t width) {
+  if (folder.splade) return splade_files(folder, width);
   std::map<std::string, std::string> files;
   ordered_json modules = {module_json(0, "", "Transformer"), module_json(1, kPooling, "Pooling")};
   for (const SentenceModule& one : folder.modules)
@@ -222,14 +315,7 @@ std::map<std::string, std::string> sentence_files(const SentenceFolder& folder, 
     pooling[other] = false;
   pooling["include_prompt"] = true;
   files[std::string(kPooling) + "/config.json"] = dumped(pooling);
-  ordered_json prompts = ordered_json::object();
-  for (const auto& [name, text] : folder.prompts)
-    if (!text.empty()) prompts[name] = text;
-  ordered_json all = {{"__version__", ordered_json::object()}, {"model_type", "SentenceTransformer"}};
-  all["prompts"] = prompts;
-  all["default_prompt_name"] = folder.default_prompt.empty() ? ordered_json() : ordered_json(folder.default_prompt);
-  all["similarity_fn_name"] = "cosine";
-  files[kPrompts] = dumped(all);
+  files[kPrompts] = dumped(settings_json(folder));
   ordered_json lengths = {{"max_seq_length", nullptr}, {"do_lower_case", false}};
   if (folder.max_length) lengths["max_seq_length"] = *folder.max_length;
   files[kLengths] = dumped(lengths);
@@ -240,7 +326,12 @@ void keep_settings(const std::filesystem::path& source, std::map<std::string, st
   const std::optional<SentenceFolder> before = read_sentence_folder(source);
   if (!before || !std::filesystem::exists(source / kPrompts) || !files.contains(kPrompts)) return;
   ordered_json kept = ordered_json::parse(read_text(source, kPrompts));
-  const ordered_json own = ordered_json::parse(files[kPrompts]).at("prompts");
+  const ordered_json made = ordered_json::parse(files[kPrompts]), &own = made.at("prompts");
+  const bool is_sparse = made.at("model_type") == kSparse;
+  if (before->splade.has_value() != is_sparse) return;  // it compares other vectors
+  constexpr const char* kSimilarity = "similarity_fn_name";
+  if (is_sparse) kept["model_type"] = kSparse;
+  if (is_sparse && (!kept.contains(kSimilarity) || kept[kSimilarity].is_null())) kept[kSimilarity] = made[kSimilarity];
   ordered_json& prompts = kept["prompts"];
   if (!prompts.is_object()) prompts = ordered_json::object();
   const std::string query = own.value("query", ""), document = own.value("document", "");
@@ -284,7 +375,7 @@ void load_vector_modules(Model& model, const std::filesystem::path& folder, Prec
   set_vector_modules(model, *said);
   model.set_device(model.device());
   for (const auto& [name, one] : model.beside())
-    if (dynamic_cast<const nn::VectorModule*>(one.get())) load_weights(*one, folder / name, precision);
+    if (one->as_vector_module()) load_module(*one, folder / name, precision);
 }
 
 }  // namespace hone::hub

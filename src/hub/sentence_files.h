@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hone/precision.h"
+#include "nn/splade.h"
 #include "nn/text_embedding.h"
 #include "nn/vector_module.h"
 
@@ -20,7 +21,7 @@ struct SentenceModule {
   nn::VectorModuleForm form;
 };
 
-// What they say.
+// What they say. Of a sparse encoder `splade`, which stands in place of pooling, normalizing and modules.
 struct SentenceFolder {
   nn::Pooling pooling = nn::Pooling::mean;
   bool normalize = false;
@@ -30,6 +31,8 @@ struct SentenceFolder {
   std::optional<std::int64_t> dims = {};            // only so many numbers of a vector are used (truncate_dim)
   std::string similarity = "cosine";                // what vectors are compared by
   std::vector<SentenceModule> modules = {};         // between pooling and normalizing, in their order
+  std::optional<nn::SpladeForm> splade = {};
+  std::optional<std::int64_t> max_active_dims = {};  // of splade: so many of the largest weights stay
 
   // Of the first of these names that there is; "": of none.
   std::string prompt(std::initializer_list<const char*> names) const;
@@ -39,7 +42,8 @@ struct SentenceFolder {
 // other modules, or in another order, several kinds of pooling at once, prompts that do not count.
 std::optional<SentenceFolder> read_sentence_folder(const std::filesystem::path& folder);
 
-// Name -> content, of pooled vectors of so many numbers. Those of `modules` are not among them.
+// Name -> content, of pooled vectors of so many numbers (of splade: of the vocabulary). Those of `modules` are not
+// among them.
 std::map<std::string, std::string> sentence_files(const SentenceFolder& folder, std::int64_t width);
 
 // Puts the folder's modules beside the model, without their weights.

@@ -19,6 +19,8 @@ bool may_be_extra(const Model& model, const std::string& name) {
          model.is_no_weight(name);
 }
 
+constexpr const char* kSameModel = "config.json and the weights must be of the same model";
+
 // What to say of names that do not fit: most often the folder is of a model with another head.
 std::string hint_of_names(const Model& model, const std::filesystem::path& folder) {
   const auto architecture = [](const config::Node& node) {
@@ -27,10 +29,24 @@ std::string hint_of_names(const Model& model, const std::filesystem::path& folde
   };
   const std::string file = (folder / "config.json").string(), own = architecture(model.hf_config());
   const std::string theirs = std::filesystem::exists(file) ? architecture(config::read_file(file)) : "";
-  if (theirs.empty() || theirs == own) return "config.json and the weights must be of the same model";
+  if (theirs.empty() || theirs == own) return kSameModel;
   const auto family = [](const std::string& name) { return name.substr(0, name.find("For")); };
   return fmt::format("its config.json says that it is of a {}{}; it is read as a {}", escape_for_terminal(theirs, 60),
                      family(theirs) == family(own) ? "" : ", which hone has not", own);
+}
+
+Error names_error(const std::vector<std::string>& missing, const std::vector<std::string>& extra,
+                  const std::filesystem::path& folder) {
+  std::string text = folder.string() + ":";
+  if (!missing.empty())
+    text += fmt::format(" {} missing: {}",
+                        missing.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", missing.size()),
+                        list_names(missing));
+  if (!extra.empty())
+    text +=
+        fmt::format("{} {} not the model's: {}", missing.empty() ? "" : ";",
+                    extra.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", extra.size()), list_names(extra));
+  return Error(ErrorKind::checkpoint, text);
 }
 
 }  // namespace
@@ -88,18 +104,20 @@ void TensorNames::find_extra(bool any, const std::set<const TensorInfo*>& spare)
 }
 
 void check_names(const TensorNames& names, const Model& model, const std::filesystem::path& folder) {
-  const std::vector<std::string>&missing = names.missing, &extra = names.extra;
-  if (missing.empty() && extra.empty()) return;
-  std::string text = folder.string() + ":";
-  if (!missing.empty())
-    text += fmt::format(" {} missing: {}",
-                        missing.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", missing.size()),
-                        list_names(missing));
-  if (!extra.empty())
-    text +=
-        fmt::format("{} {} not the model's: {}", missing.empty() ? "" : ";",
-                    extra.size() == 1 ? "a tensor is" : fmt::format("{} tensors are", extra.size()), list_names(extra));
-  throw Error(ErrorKind::checkpoint, text).hint(hint_of_names(model, folder));
+  if (names.missing.empty() && names.extra.empty()) return;
+  throw names_error(names.missing, names.extra, folder).hint(hint_of_names(model, folder));
+}
+
+void check_names(const Module& module, const Places& places, const std::filesystem::path& folder) {
+  std::vector<std::string> missing, extra;
+  std::set<std::string> own;
+  module.each_weight([&](const std::string& name, const Weight&) {
+    own.insert(name);
+    if (!places.contains(name)) missing.push_back(name);
+  });
+  for (const auto& [name, place] : places)
+    if (!own.contains(name)) extra.push_back(name);
+  if (!missing.empty() || !extra.empty()) throw names_error(missing, extra, folder).hint(kSameModel);
 }
 
 }  // namespace hone::hub

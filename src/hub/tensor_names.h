@@ -42,5 +42,7 @@ class TensorNames {
 
 // Throws Error(checkpoint), where some are missing or extra.
 void check_names(const TensorNames& names, const Model& model, const std::filesystem::path& folder);
+// The same of a module that is no model, whose weights have their own names in its folder.
+void check_names(const Module& module, const Places& places, const std::filesystem::path& folder);
 
 }  // namespace hone::hub

@@ -203,6 +203,22 @@ void collect_leaves(const parquet::arrow::SchemaField& field, std::vector<int>& 
   for (const auto& child : field.children) collect_leaves(child, leaves);
 }
 
+// Of a feature of the datasets library, as {"_type": "ClassLabel", "names": [...]}, or a list of such; {}: none.
+std::vector<std::string> names_of(const json& feature, int depth = 0) {
+  if (feature.is_array() && feature.size() == 1 && depth < 4) return names_of(feature[0], depth + 1);
+  if (!feature.is_object() || !feature.contains("_type")) return {};
+  if (feature["_type"] != "ClassLabel")
+    return feature.contains("feature") && depth < 4 ? names_of(feature["feature"], depth + 1)
+                                                    : std::vector<std::string>();
+  std::vector<std::string> names;
+  if (!feature.contains("names") || !feature["names"].is_array()) return {};
+  for (const json& name : feature["names"]) {
+    if (!name.is_string()) return {};
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
 }  // namespace
 
 void ParquetReader::State::choose(const std::vector<std::string>& wanted) {
@@ -268,6 +284,24 @@ ParquetReader::ParquetReader(const std::filesystem::path& path, const std::vecto
 ParquetReader::~ParquetReader() = default;
 ParquetReader::ParquetReader(ParquetReader&&) noexcept = default;
 const std::vector<std::string>& ParquetReader::columns() const { return state_->names; }
+
+std::map<std::string, std::vector<std::string>> ParquetReader::class_names() const {
+  std::map<std::string, std::vector<std::string>> found;
+  const auto metadata = state_->reader->parquet_reader()->metadata()->key_value_metadata();
+  if (!metadata || !metadata->Contains("huggingface")) return found;
+  const std::string text = state_->value(metadata->Get("huggingface"));
+  json features = json::parse(text, nullptr, /*allow_exceptions=*/false);  // another program may write there, too
+  for (const char* key : {"info", "features"}) {
+    if (!features.is_object() || !features.contains(key)) return found;
+    json inner = features[key];
+    features = std::move(inner);
+  }
+  if (!features.is_object()) return found;
+  for (const auto& [column, feature] : features.items())
+    if (auto names = names_of(feature); !names.empty()) found[column] = std::move(names);
+  return found;
+}
+
 std::int64_t ParquetReader::rows() const { return state_->reader->parquet_reader()->metadata()->num_rows(); }
 std::int64_t ParquetReader::row() const { return state_->row; }
 
@@ -307,6 +341,7 @@ const std::vector<std::string>& ParquetReader::columns() const {
   static const std::vector<std::string> none;
   return none;
 }
+std::map<std::string, std::vector<std::string>> ParquetReader::class_names() const { return {}; }
 std::int64_t ParquetReader::rows() const { return 0; }
 std::int64_t ParquetReader::row() const { return 0; }
 bool ParquetReader::next(nlohmann::ordered_json&) { return false; }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -20,6 +21,8 @@ class ParquetReader {
   ~ParquetReader();
   ParquetReader(ParquetReader&&) noexcept;
   const std::vector<std::string>& columns() const;  // the ones that are read, in file order
+  // Columns whose whole numbers, or lists of them, count names, as the datasets library writes it (ClassLabel).
+  std::map<std::string, std::vector<std::string>> class_names() const;
   std::int64_t rows() const;
   bool next(nlohmann::ordered_json& row);  // an object with one entry per column; lists and structs nest
   std::int64_t row() const;                // number of the row last returned, from 1

@@ -81,6 +81,13 @@ RunFolder::RunFolder(Env& env, const fs::path& path, Options options)
 }
 
 // Before run.json is written anew, as it says what the runs before this one had.
+void RunFolder::keep_checkpoints_there() {
+  if (folder_->exists("checkpoints")) return;
+  checkpoints_.emplace(folder_->make_folder("checkpoints"));
+  log::warning("{}: was gone, and is made anew; what had been saved there is lost",
+               (path() / "checkpoints").string());
+}
+
 void RunFolder::open_checkpoints() {
   const RunNotes notes = read_run_notes(*folder_).value_or(RunNotes());
   config_hash_ = notes.config_hash;

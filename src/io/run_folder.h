@@ -37,6 +37,7 @@ class RunFolder {
   // One that was edited by hand since hone wrote it is kept as config.yaml.old-k, with a warning.
   void write_config(std::string_view yaml);
   Checkpoints& checkpoints() { return *checkpoints_; }
+  void keep_checkpoints_there();  // made anew, with a warning, where somebody has removed them; before a save
   // "latest", "best": for people. What stands in the way, or a file system without links, is a warning.
   void link(const std::string& name, const std::string& checkpoint);
   // Throws Error(locked) if another run id has taken over the folder (a file system whose locks do not work).

@@ -147,15 +147,9 @@ class AfmoeBlock final : public nn::ResidualBlock {
               &pre_mlp_layernorm = norm("pre_mlp_layernorm"), &post_mlp_layernorm = norm("post_mlp_layernorm");
 };
 
-class Afmoe final : public LlamaModel<AfmoeBlock, GroupedShape> {
+class Afmoe final : public Balanced<LlamaModel<AfmoeBlock, GroupedShape>> {
  public:
-  Afmoe(const AfmoeConfig& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
-
-  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
-    if (pass.training) nn::balance(pass, s.experts.per_token, s.experts.balance);
-    return LlamaModel::finish(x_1ND, pass);
-  }
-  bool shares_prefixes() const override { return false; }  // what is counted of experts is of each document's tokens
+  Afmoe(const AfmoeConfig& config, const HeadRequest& head) : Balanced(shape_of(config, head)), config_(config) {}
   config::Node hf_config() const override {
     config::Node node = to_hf_config(renamed(config_), s, dtype());
     write_grouped_experts(renamed(config_), s.experts, node);

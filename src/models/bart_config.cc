@@ -9,6 +9,7 @@
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "models/check_parameters.h"
+#include "models/hf_values.h"
 #include "nn/rope.h"
 
 namespace hone::models {
@@ -131,11 +132,10 @@ Node to_hf_config(const BartConfig& c, const BartShape& s, const std::string& dt
     put(key, config::Values<std::int64_t>::write(value));
   };
   const auto real = [&](const char* key, double value) { put(key, nn::hf_float(value)); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   const auto flag = [&](const char* key, bool value) { put(key, config::Values<bool>::write(value)); };
   real("activation_dropout", s.activation_dropout);
-  put("activation_function", text(activation_of(c)));
-  put("architectures", Node::list({text(family.class_name)}));
+  put("activation_function", hf_text(activation_of(c)));
+  put("architectures", Node::list({hf_text(family.class_name)}));
   real("attention_dropout", s.attention_dropout);
   if (c.model_type != "pegasus") put("bos_token_id", id_or(c.bos_token_id, family.bos));
   if (c.model_type == "bart" || c.model_type == "mbart")
@@ -148,7 +148,7 @@ Node to_hf_config(const BartConfig& c, const BartShape& s, const std::string& dt
   number("decoder_start_token_id", s.start);
   if (c.model_type == "marian") number("decoder_vocab_size", s.vocab);
   real("dropout", s.dropout);
-  if (!dtype.empty()) put("dtype", text(dtype));
+  if (!dtype.empty()) put("dtype", hf_text(dtype));
   number("encoder_attention_heads", s.encoder.heads);
   number("encoder_ffn_dim", s.encoder.inner);
   real("encoder_layerdrop", c.encoder_layerdrop);
@@ -161,7 +161,7 @@ Node to_hf_config(const BartConfig& c, const BartShape& s, const std::string& dt
   if (!is_m2m(c)) flag("is_decoder", false);
   flag("is_encoder_decoder", true);
   number("max_position_embeddings", s.positions);
-  put("model_type", text(c.model_type));
+  put("model_type", hf_text(c.model_type));
   number("pad_token_id", s.no_gradient_id);
   flag("scale_embedding", scales_embedding(c));
   if (c.model_type == "marian") flag("share_encoder_decoder_embeddings", true);

@@ -109,9 +109,8 @@ config::Node written(const C& c, const ClassicShape& s, const std::string& dtype
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) node.at_or_add(key);
   for (const char* key : nulls) node.at_or_add(key);
   std::erase_if(node.entries(), [](const config::Node::Entry& entry) {
-    return entry.first == "num_labels" || entry.first == "id2label" || entry.first == "label2id" ||
-           entry.first == "problem_type" || entry.first.starts_with("summary_") ||
-           entry.first == "gradient_checkpointing" || (entry.first == "classifier_dropout" && entry.second.is_null());
+    return entry.first.starts_with("summary_") || entry.first == "gradient_checkpointing" ||
+           (entry.first == "classifier_dropout" && entry.second.is_null());
   });
   node.at_or_add("architectures") = config::Node::list({config::Node::scalar(s.architecture, /*quoted=*/true)});
   if (!dtype.empty()) node.at_or_add("dtype") = config::Node::scalar(dtype, /*quoted=*/true);

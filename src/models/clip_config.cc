@@ -5,6 +5,7 @@
 
 #include "hone/config_read.h"
 #include "models/check_parameters.h"
+#include "models/hf_values.h"
 #include "models/quick_gelu.h"
 #include "nn/rope.h"
 
@@ -28,23 +29,22 @@ void ClipConfig::validate(Problems& problems) const {
 
 Node to_hf_config(const ClipConfig& c, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
   node.at_or_add("attention_dropout") = nn::hf_float(c.attention_dropout);
   if (!dtype.empty()) node.at_or_add("dtype") = Node::scalar(dtype, /*quoted=*/true);
   node.at_or_add("hidden_act") = Node::scalar(c.hidden_act, /*quoted=*/true);
-  node.at_or_add("hidden_size") = number(c.hidden_size);
-  node.at_or_add("image_size") = number(c.image_size);
+  node.at_or_add("hidden_size") = hf_number(c.hidden_size);
+  node.at_or_add("image_size") = hf_number(c.image_size);
   node.at_or_add("initializer_factor") = nn::hf_float(c.initializer_factor);
   node.at_or_add("initializer_range") = nn::hf_float(c.initializer_range);
-  node.at_or_add("intermediate_size") = number(c.intermediate_size);
+  node.at_or_add("intermediate_size") = hf_number(c.intermediate_size);
   node.at_or_add("layer_norm_eps") = nn::hf_float(c.layer_norm_eps);
   node.at_or_add("model_type") = Node::scalar(c.model_type, /*quoted=*/true);
-  node.at_or_add("num_attention_heads") = number(c.num_attention_heads);
-  node.at_or_add("num_channels") = number(c.num_channels);
-  node.at_or_add("num_hidden_layers") = number(c.num_hidden_layers);
-  node.at_or_add("patch_size") = number(c.patch_size);
-  node.at_or_add("projection_dim") = number(c.projection_dim);
-  if (c.vocab_size) node.at_or_add("vocab_size") = number(*c.vocab_size);
+  node.at_or_add("num_attention_heads") = hf_number(c.num_attention_heads);
+  node.at_or_add("num_channels") = hf_number(c.num_channels);
+  node.at_or_add("num_hidden_layers") = hf_number(c.num_hidden_layers);
+  node.at_or_add("patch_size") = hf_number(c.patch_size);
+  node.at_or_add("projection_dim") = hf_number(c.projection_dim);
+  if (c.vocab_size) node.at_or_add("vocab_size") = hf_number(*c.vocab_size);
   return node;
 }
 

@@ -19,6 +19,7 @@
 #include "hone/layers.h"
 #include "models/encoder_keys.h"
 #include "models/first_tokens.h"
+#include "models/hf_values.h"
 #include "models/sort_keys.h"
 #include "nn/plan.h"
 #include "nn/rope.h"
@@ -192,12 +193,11 @@ class EncoderModel : public Model, public Classifier, public MaskedLm {
                                    "sbert_ce_default_activation_function"});
     std::erase_if(node.entries(),
                   [&](const auto& entry) { return std::ranges::find(without, entry.first) != without.end(); });
-    const auto text = [](const std::string& value) { return config::Node::scalar(value, /*quoted=*/true); };
-    node.at_or_add("architectures") = config::Node::list({text(family_.classes + shape().class_end())});
+    node.at_or_add("architectures") = config::Node::list({hf_text(family_.classes + shape().class_end())});
     write_labels(shape().labels, keys, node);
     if (more.is_map())
       for (const auto& [key, value] : more.entries()) node.at_or_add(key) = value;
-    if (words().filled()) node.at_or_add("dtype") = text(hf_name(words().use().scalar_type()));
+    if (words().filled()) node.at_or_add("dtype") = hf_text(hf_name(words().use().scalar_type()));
     sort_keys(node);
     return node;
   }

@@ -11,6 +11,7 @@
 #include "hone/registry.h"
 #include "models/encoder_model.h"
 #include "models/eurobert_config.h"
+#include "models/hf_values.h"
 #include "models/means_of_documents.h"
 #include "nn/plan.h"
 #include "ops/rope.h"
@@ -111,10 +112,10 @@ class EuroBert final : public EncoderModel {
 
   config::Node hf_config() const override {
     config::Node more = config::Node::map();
-    const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
     more.at_or_add("rope_parameters") = nn::write_rope(e.s.rope);
-    more.at_or_add("num_key_value_heads") = number(e.s.kv_heads), more.at_or_add("head_dim") = number(e.s.head_size);
-    more.at_or_add("use_cache") = config::Values<bool>::write(true);
+    more.at_or_add("num_key_value_heads") = hf_number(e.s.kv_heads);
+    more.at_or_add("head_dim") = hf_number(e.s.head_size);
+    more.at_or_add("use_cache") = hf_flag(true);
     return as_hf_config(e.c, more,
                         {"rope_theta", "rope_scaling", "clf_pooling", "hidden_dropout", "bos_token", "eos_token",
                          "mask_token", "pad_token"});

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "hone/config_read.h"
+#include "models/balanced_model.h"
 #include "models/check_parameters.h"
 #include "models/llama_config.h"
 #include "nn/experts.h"
@@ -70,6 +70,7 @@ struct ExpertShape {
   bool normalise = false;
   double balance = 0;  // coefficient of the balancing loss; 0: none
 
+  Balancing balancing() const { return {experts_per_token, balance}; }
   nn::RoutedMlp::Options options(const LlamaShape& s) const {
     return {.hidden = s.hidden,
             .inner = expert_inner,

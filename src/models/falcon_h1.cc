@@ -4,6 +4,7 @@
 // Letters in tensor names: N tokens, D hidden, I inner.
 #include "hone/config_read.h"
 #include "hone/registry.h"
+#include "models/hf_values.h"
 #include "models/hybrid_model.h"
 #include "models/mamba_keys.h"
 #include "ops/gated.h"
@@ -160,15 +161,14 @@ class FalconH1 final : public HybridModel<FalconH1Block, FalconH1Shape> {
     config::Node node = to_hf_config(c, s, dtype());
     write_mamba(c, s, node);
     const auto put = [&](const char* key, config::Node value) { node.at_or_add(key) = std::move(value); };
-    const auto flag = [](bool value) { return config::Values<bool>::write(value); };
     const auto numbers = [](std::vector<double> values) {
       std::vector<config::Node> items;
       for (const double value : values) items.push_back(nn::hf_float(value));
       return config::Node::list(std::move(items));
     };
     put("mamba_d_ssm", c.mamba_d_ssm.node);
-    put("mamba_norm_before_gate", flag(c.mamba_norm_before_gate)), put("mamba_rms_norm", flag(c.mamba_rms_norm));
-    put("projectors_bias", flag(c.projectors_bias));
+    put("mamba_norm_before_gate", hf_flag(c.mamba_norm_before_gate)), put("mamba_rms_norm", hf_flag(c.mamba_rms_norm));
+    put("projectors_bias", hf_flag(c.projectors_bias));
     put("num_logits_to_keep", config::Values<std::optional<std::int64_t>>::write(c.num_logits_to_keep));
     put("lm_head_multiplier", nn::hf_float(c.lm_head_multiplier));
     put("embedding_multiplier", nn::hf_float(c.embedding_multiplier));

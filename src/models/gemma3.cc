@@ -4,7 +4,6 @@
 // Letters in tensor names: I pictures, S patches of one, D hidden, M tokens, V width of the tower.
 // Children carry Hugging Face's names.
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
@@ -15,15 +14,6 @@
 
 namespace hone::models {
 namespace {
-
-Gemma3Shape gemma3_shape(const Gemma3Config& config, const HeadRequest& head) {
-  Problems problems;
-  Gemma3Shape shape = resolve(config, problems);
-  problems.raise("the model's configuration");
-  refuse_labels(head, "gemma3");
-  warn_ignored(shape.text_config);
-  return shape;
-}
 
 class MeansProjector final : public Module {
  public:
@@ -45,7 +35,7 @@ class MeansProjector final : public Module {
 
 class Gemma3 final : public PictureModelOf<GemmaStack> {
  public:
-  Gemma3(const Gemma3Config& config, const HeadRequest& head) : Gemma3(config, gemma3_shape(config, head)) {}
+  Gemma3(const Gemma3Config& config, const HeadRequest& head) : Gemma3(config, picture_shape(config, head)) {}
   config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
 
  private:

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "hone/config_read.h"
+#include "models/hf_values.h"
 #include "models/sections.h"
 #include "nn/rope.h"
 
@@ -21,8 +22,7 @@ void read_gemma3_texts(const Gemma3Config& c, Gemma3Shape& s, Problems& problems
   const std::size_t before = problems.size();
   read_section(c.text_config, "text_config", s.text_config, problems);
   if (problems.size() != before) return;
-  problems.require(s.text_config.model_type == "gemma3_text", "text_config.model_type",
-                   fmt::format("got \"{}\", expected gemma3_text", s.text_config.model_type));
+  check_type_of_texts(s.text_config.model_type, {"gemma3_text"}, problems);
   s.text_config.model_type = "gemma3_text";
   s.text_config.tie_word_embeddings = c.tie_word_embeddings.value_or(true);  // whatever the section says
   const Problems::Scope scope(problems, "text_config.");
@@ -37,10 +37,7 @@ void read_gemma3_texts(const Gemma3Config& c, Gemma3Shape& s, Problems& problems
 void read_gemma3_tokens(const Gemma3Config& c, Gemma3Shape& s, Problems& problems) {
   const auto token = [&](const std::optional<std::int64_t>& index, const std::optional<std::int64_t>& id,
                          std::int64_t absent, const char* key) {
-    const std::int64_t value = index.value_or(id.value_or(absent));
-    problems.require(value < s.texts.vocab, key,
-                     fmt::format("got {}, expected a token below vocab_size ({})", value, s.texts.vocab));
-    return static_cast<std::int32_t>(value);
+    return picture_token(index.value_or(id.value_or(absent)), key, s.texts.vocab, problems);
   };
   s.input.token = token(c.image_token_index, c.image_token_id, kGemma3Image, "image_token_index");
   s.input.before = token(c.boi_token_index, c.boi_token_id, kGemma3Before, "boi_token_index");
@@ -53,12 +50,7 @@ void read_gemma3_tokens(const Gemma3Config& c, Gemma3Shape& s, Problems& problem
 Gemma3Shape resolve(const Gemma3Config& c, Problems& problems) {
   Gemma3Shape s;
   const std::size_t before = problems.size();
-  read_section(c.vision_config, "vision_config", s.vision_config, problems);
-  if (problems.size() != before) return s;
-  {
-    const Problems::Scope scope(problems, "vision_config.");
-    s.tower = resolve(s.vision_config, "siglip_vision_model", problems);
-  }
+  s.tower = read_part(c.vision_config, "vision_config", s.vision_config, problems, "siglip_vision_model");
   read_gemma3_texts(c, s, problems);
   if (problems.size() != before) return s;
   const auto side = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(c.mm_tokens_per_image))));
@@ -78,23 +70,18 @@ void Gemma3Config::validate(Problems& problems) const { resolve(*this, problems)
 
 Node to_hf_config(const Gemma3Config& c, const Gemma3Shape& s, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
-  node.at_or_add("architectures") = Node::list({text("Gemma3ForConditionalGeneration")});
-  node.at_or_add("boi_token_index") = number(s.input.before);
-  for (const auto& [key, id] : {std::pair{"bos_token_id", &c.bos_token_id},
-                                {"eos_token_id", &c.eos_token_id},
-                                {"pad_token_id", &c.pad_token_id}})
-    if (!id->node.is_null()) node.at_or_add(key) = id->node;
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
-  node.at_or_add("eoi_token_index") = number(s.input.after);
-  node.at_or_add("image_token_index") = number(s.input.token);
+  node.at_or_add("architectures") = Node::list({hf_text("Gemma3ForConditionalGeneration")});
+  node.at_or_add("boi_token_index") = hf_number(s.input.before);
+  write_ids(c, node);
+  if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
+  node.at_or_add("eoi_token_index") = hf_number(s.input.after);
+  node.at_or_add("image_token_index") = hf_number(s.input.token);
   node.at_or_add("initializer_range") = nn::hf_float(c.initializer_range);
-  node.at_or_add("mm_tokens_per_image") = number(c.mm_tokens_per_image);
-  node.at_or_add("model_type") = text("gemma3");
+  node.at_or_add("mm_tokens_per_image") = hf_number(c.mm_tokens_per_image);
+  node.at_or_add("model_type") = hf_text("gemma3");
   node.at_or_add("text_config") =
       without(to_hf_config(s.text_config, s.texts, dtype), {"architectures"});
-  node.at_or_add("tie_word_embeddings") = config::Values<bool>::write(s.texts.tied);
+  node.at_or_add("tie_word_embeddings") = hf_flag(s.texts.tied);
   node.at_or_add("vision_config") = to_hf_config(s.vision_config, s.tower, dtype);
   return node;
 }

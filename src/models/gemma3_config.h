@@ -8,11 +8,13 @@
 #include "hone/config.h"
 #include "hone/model.h"
 #include "models/gemma_config.h"
+#include "models/picture_keys.h"
 #include "models/siglip_config.h"
 
 namespace hone::models {
 
-struct Gemma3Config {
+struct Gemma3Config : TextIds {
+  using Base = TextIds;
   std::string model_type = "gemma3";
   config::Open text_config, vision_config;
   std::int64_t mm_tokens_per_image = 256;
@@ -20,31 +22,29 @@ struct Gemma3Config {
       eoi_token_id;
   double initializer_range = 0.02;
   std::optional<bool> tie_word_embeddings;
-  config::Open bos_token_id, eos_token_id, pad_token_id;
 
   static constexpr auto fields() {
     using C = Gemma3Config;
-    return std::tuple{
-        field("model_type", &C::model_type, "gemma3."),
-        field("text_config", &C::text_config, "The model of texts: keys of gemma3_text."),
-        field("vision_config", &C::vision_config, "The vision tower: keys of siglip_vision_model."),
-        field("mm_tokens_per_image", &C::mm_tokens_per_image, "Tokens of a picture, a square number.",
-              {.low = 1, .high = 1000000}),
-        field("boi_token_index", &C::boi_token_index,
-              "Token before a picture, which alone is in texts where one belongs; default 255999.", at_least(0)),
-        field("eoi_token_index", &C::eoi_token_index, "Token behind a picture; default 256000.", at_least(0)),
-        field("image_token_index", &C::image_token_index, "Token that stands for pictures; default 262144.",
-              at_least(0)),
-        field("image_token_id", &C::image_token_id, "Another name of it.", at_least(0)),
-        field("boi_token_id", &C::boi_token_id, "Another name of boi_token_index.", at_least(0)),
-        field("eoi_token_id", &C::eoi_token_id, "Another name of eoi_token_index.", at_least(0)),
-        field("initializer_range", &C::initializer_range, "Kept for others: text_config says it.",
-              {.low = 0, .high = 100}),
-        field("tie_word_embeddings", &C::tie_word_embeddings,
-              "Use the embedding table as the head's weight; default true."),
-        field("bos_token_id", &C::bos_token_id, "Token that begins texts."),
-        field("eos_token_id", &C::eos_token_id, "Token that ends texts, or several."),
-        field("pad_token_id", &C::pad_token_id, "Kept for others: text_config says which row gets no gradient.")};
+    return std::tuple_cat(
+        std::tuple{
+            field("model_type", &C::model_type, "gemma3."),
+            field("text_config", &C::text_config, "The model of texts: keys of gemma3_text."),
+            field("vision_config", &C::vision_config, "The vision tower: keys of siglip_vision_model."),
+            field("mm_tokens_per_image", &C::mm_tokens_per_image, "Tokens of a picture, a square number.",
+                  {.low = 1, .high = 1000000}),
+            field("boi_token_index", &C::boi_token_index,
+                  "Token before a picture, which alone is in texts where one belongs; default 255999.", at_least(0)),
+            field("eoi_token_index", &C::eoi_token_index, "Token behind a picture; default 256000.", at_least(0)),
+            field("image_token_index", &C::image_token_index, "Token that stands for pictures; default 262144.",
+                  at_least(0)),
+            field("image_token_id", &C::image_token_id, "Another name of it.", at_least(0)),
+            field("boi_token_id", &C::boi_token_id, "Another name of boi_token_index.", at_least(0)),
+            field("eoi_token_id", &C::eoi_token_id, "Another name of eoi_token_index.", at_least(0)),
+            field("initializer_range", &C::initializer_range, "Kept for others: text_config says it.",
+                  {.low = 0, .high = 100}),
+            field("tie_word_embeddings", &C::tie_word_embeddings,
+                  "Use the embedding table as the head's weight; default true.")},
+        TextIds::fields());
   }
   void validate(Problems& problems) const;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "hone/config_read.h"
+#include "models/hf_values.h"
 #include "models/sections.h"
 #include "models/sort_keys.h"
 #include "nn/rope.h"
@@ -16,24 +17,13 @@ using config::Node;
 constexpr std::int64_t kGemma4Before = 255999, kGemma4After = 258882, kGemma4Image = 258880, kGemma4Film = 258884,
                        kGemma4Sound = 258881, kGemma4BeforeSound = 256000, kGemma4AfterSound = 258883;
 
-// A section, and what it means; problems are named by it.
-template <class C>
-auto read_part(const config::Open& given, const char* name, C& into, Problems& problems) {
-  const std::size_t before = problems.size();
-  read_section(given, name, into, problems);
-  if (problems.size() != before) return decltype(resolve(into, problems)){};
-  const Problems::Scope scope(problems, std::string(name) + ".");
-  return resolve(into, problems);
-}
-
 void read_gemma4_texts(const Gemma4WholeConfig& c, Gemma4WholeShape& s, Problems& problems) {
   const std::string type = c.model_type + "_text";
   s.text_config.model_type = type;
   const std::size_t before = problems.size();
   read_section(c.text_config, "text_config", s.text_config, problems);
   if (problems.size() != before) return;
-  problems.require(s.text_config.model_type == type, "text_config.model_type",
-                   fmt::format("got \"{}\", expected {}", s.text_config.model_type, type));
+  check_type_of_texts(s.text_config.model_type, {type.c_str()}, problems);
   s.text_config.model_type = type;
   s.text_config.tie_word_embeddings = c.tie_word_embeddings.value_or(true);  // whatever the section says
   const Problems::Scope scope(problems, "text_config.");
@@ -71,10 +61,7 @@ void read_audio(const Gemma4WholeConfig& c, Gemma4WholeShape& s, Problems& probl
 
 void read_tokens(const Gemma4WholeConfig& c, Gemma4WholeShape& s, Problems& problems) {
   const auto token = [&](const std::optional<std::int64_t>& id, std::int64_t absent, const char* key) {
-    const std::int64_t value = id.value_or(absent);
-    problems.require(value < s.texts.vocab, key,
-                     fmt::format("got {}, expected a token below vocab_size ({})", value, s.texts.vocab));
-    return static_cast<std::int32_t>(value);
+    return picture_token(id.value_or(absent), key, s.texts.vocab, problems);
   };
   // Of a small vocabulary there is none.
   const auto maybe_token = [&](const std::optional<std::int64_t>& id, std::int64_t absent) {
@@ -110,28 +97,23 @@ void Gemma4WholeConfig::validate(Problems& problems) const { resolve(*this, prob
 
 Node to_hf_config(const Gemma4WholeConfig& c, const Gemma4WholeShape& s, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   const auto put = [&](const char* key, Node value) { node.at_or_add(key) = std::move(value); };
-  put("architectures", Node::list({text(c.is_unified() ? "Gemma4UnifiedForConditionalGeneration"
-                                                       : "Gemma4ForConditionalGeneration")}));
+  put("architectures", Node::list({hf_text(c.is_unified() ? "Gemma4UnifiedForConditionalGeneration"
+                                                          : "Gemma4ForConditionalGeneration")}));
   put("audio_config", audio_section(s, dtype));
-  put("audio_token_id", number(c.audio_token_id.value_or(kGemma4Sound)));
-  put("boa_token_id", number(c.boa_token_id.value_or(kGemma4BeforeSound)));
-  put("boi_token_id", number(s.input.before));
-  for (const auto& [key, id] : {std::pair{"bos_token_id", &c.bos_token_id},
-                                {"eos_token_id", &c.eos_token_id},
-                                {"pad_token_id", &c.pad_token_id}})
-    if (!id->node.is_null()) put(key, id->node);
-  if (!dtype.empty()) put("dtype", text(dtype));
-  put("eoa_token_index", number(c.eoa_token_index.value_or(c.eoa_token_id.value_or(kGemma4AfterSound))));
-  put("eoi_token_id", number(s.input.after));
-  put("image_token_id", number(s.input.token));
+  put("audio_token_id", hf_number(c.audio_token_id.value_or(kGemma4Sound)));
+  put("boa_token_id", hf_number(c.boa_token_id.value_or(kGemma4BeforeSound)));
+  put("boi_token_id", hf_number(s.input.before));
+  write_ids(c, node);
+  if (!dtype.empty()) put("dtype", hf_text(dtype));
+  put("eoa_token_index", hf_number(c.eoa_token_index.value_or(c.eoa_token_id.value_or(kGemma4AfterSound))));
+  put("eoi_token_id", hf_number(s.input.after));
+  put("image_token_id", hf_number(s.input.token));
   put("initializer_range", nn::hf_float(c.initializer_range));
-  put("model_type", text(c.model_type));
+  put("model_type", hf_text(c.model_type));
   put("text_config", without(to_hf_config(s.text_config, s.texts, dtype), {"architectures"}));
-  put("tie_word_embeddings", config::Values<bool>::write(s.texts.tied));
-  put("video_token_id", number(c.video_token_id.value_or(kGemma4Film)));
+  put("tie_word_embeddings", hf_flag(s.texts.tied));
+  put("video_token_id", hf_number(c.video_token_id.value_or(kGemma4Film)));
   put("vision_config", c.is_unified() ? to_hf_config(s.patch_config, dtype)
                                       : to_hf_config(s.vision_config, s.tower, dtype));
   sort_keys(node);

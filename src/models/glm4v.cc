@@ -3,10 +3,6 @@
 //
 // Letters in tensor names: M tokens of pictures, D hidden.
 // Children carry Hugging Face's names.
-#include <fmt/format.h>
-
-#include "base/log.h"
-#include "base/strings.h"
 #include "hone/registry.h"
 #include "models/glm4v_tower.h"
 #include "models/glm_block.h"
@@ -16,21 +12,9 @@
 namespace hone::models {
 namespace {
 
-Glm4vShape glm4v_shape(const Glm4vConfig& config, const HeadRequest& head) {
-  Problems problems;
-  Glm4vShape shape = resolve(config, problems);
-  problems.raise("the model's configuration");
-  refuse_labels(head, config.model_type);
-  warn_ignored(shape.text_config);
-  if (!shape.left_out.empty())
-    log::warning("config.json: no tokens of the model, and left out: {}; it has {}", join(shape.left_out, ", "),
-                 shape.texts.vocab);
-  return shape;
-}
-
 class Glm4v final : public PictureModelOf<LlamaModel<GlmBlock>> {
  public:
-  Glm4v(const Glm4vConfig& config, const HeadRequest& head) : Glm4v(config, glm4v_shape(config, head)) {}
+  Glm4v(const Glm4vConfig& config, const HeadRequest& head) : Glm4v(config, picture_shape(config, head)) {}
   config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
 
  private:

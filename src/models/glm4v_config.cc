@@ -6,6 +6,8 @@
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "models/check_parameters.h"
+#include "models/hf_values.h"
+#include "models/picture_keys.h"
 #include "models/picture_texts.h"
 #include "models/qwen_vision_config.h"
 #include "models/sections.h"
@@ -86,16 +88,15 @@ Node glm_tower_config(const Glm4vVisionConfig& c, double theta, const std::strin
   const auto put = [&](const char* key, const auto& value) {
     node.at_or_add(key) = config::Values<std::remove_cvref_t<decltype(value)>>::write(value);
   };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   put("attention_bias", c.attention_bias);
   node.at_or_add("attention_dropout") = nn::hf_float(c.attention_dropout);
   put("depth", c.depth);
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
-  node.at_or_add("hidden_act") = text(c.hidden_act);
+  if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
+  node.at_or_add("hidden_act") = hf_text(c.hidden_act);
   put("hidden_size", c.hidden_size), put("image_size", c.image_size), put("in_channels", c.in_channels);
   node.at_or_add("initializer_range") = nn::hf_float(c.initializer_range);
   put("intermediate_size", c.intermediate_size);
-  node.at_or_add("model_type") = text(kGlmTower);
+  node.at_or_add("model_type") = hf_text(kGlmTower);
   put("num_heads", c.num_heads), put("out_hidden_size", c.out_hidden_size), put("patch_size", c.patch_size);
   node.at_or_add("rms_norm_eps") = nn::hf_float(c.rms_norm_eps);
   node.at_or_add("rope_parameters") = write_axial(theta);
@@ -114,9 +115,7 @@ Glm4vShape resolve(const Glm4vConfig& c, Problems& problems) {
   problems.require(s.tower.out_hidden_size == s.texts.hidden, "vision_config.out_hidden_size",
                    fmt::format("got {}, expected text_config.hidden_size ({})", s.tower.out_hidden_size,
                                s.texts.hidden));
-  problems.require(c.image_token_id < s.texts.vocab, "image_token_id",
-                   fmt::format("got {}, expected a token below vocab_size ({})", c.image_token_id, s.texts.vocab));
-  s.input = {.token = static_cast<std::int32_t>(c.image_token_id),
+  s.input = {.token = picture_token(c.image_token_id, "image_token_id", s.texts.vocab, problems),
              .patch_size = s.tower.patch_size,
              .frames = s.tower.temporal_patch_size,
              .merged = s.tower.spatial_merge_size};
@@ -129,24 +128,22 @@ void Glm4vConfig::validate(Problems& problems) const { resolve(*this, problems);
 
 Node to_hf_config(const Glm4vConfig& c, const Glm4vShape& s, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   const char* architecture = is_glm46v(c) ? "Glm46VForConditionalGeneration" : "Glm4vForConditionalGeneration";
-  node.at_or_add("architectures") = Node::list({text(architecture)});
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
-  node.at_or_add("image_end_token_id") = number(c.image_end_token_id);
-  node.at_or_add("image_start_token_id") = number(c.image_start_token_id);
-  node.at_or_add("image_token_id") = number(c.image_token_id);
-  node.at_or_add("model_type") = text(c.model_type);
+  node.at_or_add("architectures") = Node::list({hf_text(architecture)});
+  if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
+  node.at_or_add("image_end_token_id") = hf_number(c.image_end_token_id);
+  node.at_or_add("image_start_token_id") = hf_number(c.image_start_token_id);
+  node.at_or_add("image_token_id") = hf_number(c.image_token_id);
+  node.at_or_add("model_type") = hf_text(c.model_type);
   Node texts = without(to_hf_config(s.text_config, s.texts, dtype), {"architectures", "tie_word_embeddings"});
   if (const double share = s.texts.rope.partial_rotary_factor; share != 1)
     texts.at_or_add("rope_parameters").at_or_add("partial_rotary_factor") = nn::hf_float(share);
   write_sections(s.sections, /*by_turns=*/false, texts);
   node.at_or_add("text_config") = std::move(texts);
-  node.at_or_add("tie_word_embeddings") = config::Values<bool>::write(s.texts.tied);
-  node.at_or_add("video_end_token_id") = number(c.video_end_token_id.value_or(is_glm46v(c) ? 151362 : 151342));
-  node.at_or_add("video_start_token_id") = number(c.video_start_token_id.value_or(is_glm46v(c) ? 151361 : 151341));
-  node.at_or_add("video_token_id") = number(c.video_token_id);
+  node.at_or_add("tie_word_embeddings") = hf_flag(s.texts.tied);
+  node.at_or_add("video_end_token_id") = hf_number(c.video_end_token_id.value_or(is_glm46v(c) ? 151362 : 151342));
+  node.at_or_add("video_start_token_id") = hf_number(c.video_start_token_id.value_or(is_glm46v(c) ? 151361 : 151341));
+  node.at_or_add("video_token_id") = hf_number(c.video_token_id);
   node.at_or_add("vision_config") = glm_tower_config(s.tower, s.theta, dtype);
   return node;
 }

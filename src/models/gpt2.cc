@@ -9,8 +9,7 @@
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "hone/registry.h"
-#include "models/label_keys.h"
-#include "models/last_tokens.h"
+#include "models/decoder_head.h"
 
 namespace hone::models {
 namespace {
@@ -117,16 +116,16 @@ class Gpt2Block final : public nn::ResidualBlock {
   Conv1D& c_proj = child<Conv1D>("mlp.c_proj", inner, D, added_std);
 };
 
-class Gpt2 final : public CausalLm, public Classifier {
+class Gpt2 final : public DecoderWithHead {
  public:
   using Config = Gpt2Config;
-  Gpt2(const Config& config, const HeadRequest& head) : c(config), labels_(labels_of(config, head)) {
-    if (labels_.empty())
-      lm_head = &child<nn::Head>("lm_head", c.n_embd, c.vocab_size, c.initializer_range,
-                                 c.tie_word_embeddings ? &wte.weight : nullptr);
-    else
-      classifier_ = &child<nn::Linear>(classifier_name(), c.n_embd, std::ssize(labels_.names),
-                                       nn::Linear::Options{.bias = of_tokens(), .std = c.initializer_range});
+  Gpt2(const Config& config, const HeadRequest& head) : DecoderWithHead(config, head), c(config) {
+    make_head({.lm_head = "lm_head",
+               .hidden = c.n_embd,
+               .vocab = c.vocab_size,
+               .std = c.initializer_range,
+               .tied = c.tie_word_embeddings ? &wte.weight : nullptr,
+               .classifier_dropout = c.classifier_dropout.value_or(0.1)});
   }
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
@@ -135,21 +134,6 @@ class Gpt2 final : public CausalLm, public Classifier {
   }
   std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return ln_f(x_1ND); }
-  const CausalLm* causal_lm() const override { return lm_head ? this : nullptr; }
-  const nn::Head& head() const override {
-    HONE_ASSERT(lm_head);
-    return *lm_head;
-  }
-  const Classifier* classifier() const override { return classifier_ ? this : nullptr; }
-  const std::vector<std::string>& labels() const override { return labels_.names; }
-  std::optional<ProblemType> problem_type() const override { return labels_.problem_type; }
-  bool of_tokens() const override { return labels_.of_tokens; }
-  Tensor logits(const Output& output, Pass& pass) const override {
-    if (!of_tokens()) return (*classifier_)(last_tokens(output.hidden_BTD, pass.batch), pass);
-    const Tensor x_BTD = nn::dropout(output.hidden_BTD, c.classifier_dropout.value_or(0.1), pass, "classifier");
-    return (*classifier_)(x_BTD, pass);
-  }
-  std::string weights_prefix() const override { return std::string(classifier_name()) + "."; }
   std::int64_t vocab_size() const override { return c.vocab_size; }
   std::int64_t max_positions() const override { return c.n_positions; }
   bool positions_are_learned() const override { return true; }
@@ -164,13 +148,10 @@ class Gpt2 final : public CausalLm, public Classifier {
   }
   config::Node hf_config() const override {
     config::Node node = config::write(c);
-    std::erase_if(node.entries(), [](const config::Node::Entry& entry) {
-      return entry.first == "num_labels" || entry.first == "id2label" || entry.first == "label2id" ||
-             entry.first == "problem_type";
-    });
-    const std::string name = labels_.empty() ? "GPT2LMHeadModel" : std::string("GPT2") + labels_.class_end();
+    const HeadLabels& labels = head_labels();
+    const std::string name = labels.empty() ? "GPT2LMHeadModel" : std::string("GPT2") + labels.class_end();
     node.at_or_add("architectures") = config::Node::list({config::Node::scalar(name, /*quoted=*/true)});
-    write_labels(labels_, c, node);
+    write_labels(labels, c, node);
     return node;
   }
 
@@ -178,28 +159,13 @@ class Gpt2 final : public CausalLm, public Classifier {
   bool is_no_weight(const std::string& tensor) const override {
     return tensor.ends_with(".attn.bias") || tensor.ends_with(".attn.masked_bias");
   }
-  bool may_be_fresh(const std::string& weight) const override {
-    return weight == "lm_head.weight" || weight.starts_with(weights_prefix());
-  }
 
  private:
-  const char* classifier_name() const { return of_tokens() ? "classifier" : "score"; }
-  static HeadLabels labels_of(const Config& config, const HeadRequest& head) {
-    Problems problems;
-    HeadLabels labels = read_labels(config, problems);
-    problems.raise("the model's configuration");
-    if (!head.labels.empty()) ask_for(head, labels);
-    return labels;
-  }
-
   Config c;
-  HeadLabels labels_;
   nn::Embedding& wte = child<nn::Embedding>("transformer.wte", c.vocab_size, c.n_embd, c.initializer_range);
   nn::Embedding& wpe = child<nn::Embedding>("transformer.wpe", c.n_positions, c.n_embd, c.initializer_range);
   nn::Stack<Gpt2Block>& layers = child<nn::Stack<Gpt2Block>>("transformer.h", c.n_layer, c);
   nn::LayerNorm& ln_f = child<nn::LayerNorm>("transformer.ln_f", c.n_embd, c.layer_norm_epsilon);
-  nn::Head* lm_head = nullptr;  // one of the two
-  nn::Linear* classifier_ = nullptr;
 };
 
 }  // namespace

@@ -11,8 +11,7 @@
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/check_parameters.h"
-#include "models/label_keys.h"
-#include "models/last_tokens.h"
+#include "models/decoder_head.h"
 #include "models/llama_attention.h"
 #include "models/sort_keys.h"
 #include "tensor/dtype.h"
@@ -154,17 +153,17 @@ class GptNeoXBlock final : public nn::ResidualBlock {
   nn::Linear& dense_4h_to_h = child<nn::Linear>("mlp.dense_4h_to_h", c.intermediate_size, c.hidden_size, options);
 };
 
-class GptNeoX final : public CausalLm, public Classifier {
+class GptNeoX final : public DecoderWithHead {
  public:
   using Config = GptNeoXConfig;
   GptNeoX(const Config& config, const HeadRequest& head)
-      : c(config), s(shape_of(config)), labels_(labels_of(config, head)), ropes_(s) {
-    if (labels_.empty())
-      embed_out = &child<nn::Head>("embed_out", c.hidden_size, c.vocab_size, c.initializer_range,
-                                   c.tie_word_embeddings ? &embed_in.weight : nullptr);
-    else
-      classifier_ = &child<nn::Linear>(classifier_name(), c.hidden_size, std::ssize(labels_.names),
-                                       nn::Linear::Options{.bias = of_tokens(), .std = c.initializer_range});
+      : DecoderWithHead(config, head), c(config), s(shape_of(config)), ropes_(s) {
+    make_head({.lm_head = "embed_out",
+               .hidden = c.hidden_size,
+               .vocab = c.vocab_size,
+               .std = c.initializer_range,
+               .tied = c.tie_word_embeddings ? &embed_in.weight : nullptr,
+               .classifier_dropout = c.classifier_dropout});
   }
 
   Tensor embed(const Batch& batch, Pass& pass) const override {
@@ -173,20 +172,6 @@ class GptNeoX final : public CausalLm, public Classifier {
   }
   std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
   Tensor finish(const Tensor& x_1ND, Pass&) const override { return final_layer_norm(x_1ND); }
-  const CausalLm* causal_lm() const override { return embed_out ? this : nullptr; }
-  const nn::Head& head() const override {
-    HONE_ASSERT(embed_out);
-    return *embed_out;
-  }
-  const Classifier* classifier() const override { return classifier_ ? this : nullptr; }
-  const std::vector<std::string>& labels() const override { return labels_.names; }
-  std::optional<ProblemType> problem_type() const override { return labels_.problem_type; }
-  bool of_tokens() const override { return labels_.of_tokens; }
-  Tensor logits(const Output& output, Pass& pass) const override {
-    if (!of_tokens()) return (*classifier_)(last_tokens(output.hidden_BTD, pass.batch), pass);
-    return (*classifier_)(nn::dropout(output.hidden_BTD, c.classifier_dropout, pass, "classifier"), pass);
-  }
-  std::string weights_prefix() const override { return std::string(classifier_name()) + "."; }
   std::int64_t vocab_size() const override { return c.vocab_size; }
   std::int64_t max_positions() const override { return c.max_position_embeddings; }
   bool shares_prefixes() const override { return !ropes_.depend_on_length(); }
@@ -201,14 +186,13 @@ class GptNeoX final : public CausalLm, public Classifier {
   Node hf_config() const override {
     Node node = config::write(c);
     std::erase_if(node.entries(), [](const Node::Entry& entry) {
-      return entry.first == "rope_scaling" || entry.first == "rotary_emb_base" || entry.first == "rotary_pct" ||
-             entry.first == "num_labels" || entry.first == "id2label" || entry.first == "label2id" ||
-             entry.first == "problem_type";
+      return entry.first == "rope_scaling" || entry.first == "rotary_emb_base" || entry.first == "rotary_pct";
     });
     node.at_or_add("pad_token_id") = c.pad_token_id.node;
-    const std::string name = std::string("GPTNeoX") + (labels_.empty() ? "ForCausalLM" : labels_.class_end());
+    const HeadLabels& labels = head_labels();
+    const std::string name = std::string("GPTNeoX") + (labels.empty() ? "ForCausalLM" : labels.class_end());
     node.at_or_add("architectures") = Node::list({Node::scalar(name, /*quoted=*/true)});
-    write_labels(labels_, c, node);
+    write_labels(labels, c, node);
     Node& rope = node.at_or_add("rope_parameters");
     rope = nn::write_rope(s.rope);
     rope.at_or_add("partial_rotary_factor") = nn::hf_float(s.rope.partial_rotary_factor);
@@ -226,29 +210,15 @@ class GptNeoX final : public CausalLm, public Classifier {
   bool is_no_weight(const std::string& tensor) const override {
     return tensor.ends_with(".attention.bias") || tensor.ends_with(".attention.masked_bias");
   }
-  bool may_be_fresh(const std::string& weight) const override {
-    return weight == "embed_out.weight" || weight.starts_with(weights_prefix());
-  }
 
  private:
-  const char* classifier_name() const { return of_tokens() ? "classifier" : "score"; }
-  static HeadLabels labels_of(const Config& config, const HeadRequest& head) {
-    Problems problems;
-    HeadLabels labels = read_labels(config, problems);
-    problems.raise("the model's configuration");
-    if (!head.labels.empty()) ask_for(head, labels);
-    return labels;
-  }
   Config c;
   LlamaShape s;
-  HeadLabels labels_;
   LlamaRopes ropes_;
   nn::Embedding& embed_in = child<nn::Embedding>("gpt_neox.embed_in", c.vocab_size, c.hidden_size, c.initializer_range);
   nn::Stack<GptNeoXBlock>& layers =
       child<nn::Stack<GptNeoXBlock>>("gpt_neox.layers", c.num_hidden_layers, c, s, ropes_);
   nn::LayerNorm& final_layer_norm = child<nn::LayerNorm>("gpt_neox.final_layer_norm", c.hidden_size, c.layer_norm_eps);
-  nn::Head* embed_out = nullptr;  // one of the two
-  nn::Linear* classifier_ = nullptr;
 };
 
 }  // namespace

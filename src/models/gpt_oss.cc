@@ -6,6 +6,7 @@
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
+#include "models/balanced_model.h"
 #include "models/llama_model.h"
 #include "models/local_experts.h"
 #include "models/pre_norm_block.h"
@@ -41,6 +42,7 @@ struct GptOssShape : LlamaShape {
   LocalExperts experts;
   nn::StackedMlp::Options mlp;
   const nn::StackedMlp::Options& mlp_options() const { return mlp; }
+  Balancing balancing() const { return {experts.per_token, experts.balance}; }
 };
 
 // What transformers takes for keys that are absent.
@@ -78,15 +80,9 @@ GptOssShape resolve(const GptOssConfig& given, Problems& problems) {
 
 void GptOssConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-class GptOss final : public LlamaModel<PreNormBlock<GptOssShape, nn::StackedMlp>, GptOssShape> {
+class GptOss final : public Balanced<LlamaModel<PreNormBlock<GptOssShape, nn::StackedMlp>, GptOssShape>> {
  public:
-  GptOss(const GptOssConfig& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
-
-  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
-    if (pass.training) nn::balance(pass, s.experts.per_token, s.experts.balance);
-    return LlamaModel::finish(x_1ND, pass);
-  }
-  bool shares_prefixes() const override { return false; }  // the router's loss counts each token of each document
+  GptOss(const GptOssConfig& config, const HeadRequest& head) : Balanced(shape_of(config, head)), config_(config) {}
   config::Node hf_config() const override {
     config::Node node = to_hf_config(config_, s, dtype());
     write_local_experts(config_, s.experts, node);

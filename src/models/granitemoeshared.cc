@@ -82,16 +82,10 @@ class GraniteSharedMlp final : public Module {
 
 using GraniteSharedBlock = PreNormBlock<GraniteSharedShape, GraniteSharedMlp>;
 
-class GraniteMoeShared final : public LlamaModel<GraniteSharedBlock, GraniteSharedShape> {
+class GraniteMoeShared final : public RoutedModel<GraniteSharedBlock, GraniteSharedShape> {
  public:
   GraniteMoeShared(const GraniteSharedConfig& config, const HeadRequest& head)
-      : LlamaModel(shape_of(config, head)), config_(config) {}
-
-  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
-    if (pass.training) nn::balance(pass, s.experts.per_token, s.balance);
-    return LlamaModel::finish(x_1ND, pass);
-  }
-  bool shares_prefixes() const override { return false; }  // the router's loss counts each token of each document
+      : RoutedModel(shape_of(config, head)), config_(config) {}
   config::Node hf_config() const override {
     config::Node node = to_hf_config(completed(config_), s, dtype());
     write_multipliers(config_, node);

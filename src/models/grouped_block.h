@@ -31,17 +31,12 @@ class GroupedMlp final : public Module {
 
 // A: the attention; S: a GroupedShape, or more; M: experts or MLP, made as GroupedMlp is.
 template <class A, class S, class M = GroupedMlp>
-class GroupedModel : public LlamaModel<PreNormBlock<S, M, A>, S> {
-  using Base = LlamaModel<PreNormBlock<S, M, A>, S>;
+class GroupedModel : public Balanced<LlamaModel<PreNormBlock<S, M, A>, S>> {
+  using Base = Balanced<LlamaModel<PreNormBlock<S, M, A>, S>>;
 
  public:
   using Base::Base;
 
-  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
-    if (pass.training) nn::balance(pass, Base::s.experts.per_token, Base::s.experts.balance);
-    return Base::finish(x_1ND, pass);
-  }
-  bool shares_prefixes() const override { return false; }  // what is counted of experts is of each document's tokens
   bool is_no_weight(const std::string& tensor) const override { return is_of_guessing_layer(tensor, Base::s); }
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hone/config_read.h"
+#include "models/balanced_model.h"
 #include "models/llama_config.h"
 #include "nn/experts.h"
 
@@ -115,6 +116,7 @@ struct GroupedExperts {
 
 struct GroupedShape : LlamaShape {
   GroupedExperts experts;
+  Balancing balancing() const { return {experts.per_token, experts.balance}; }
 };
 GroupedExperts read_grouped_experts(const GroupedConfig& config, const LlamaShape& llama, Problems& problems);
 // How many experts a token may choose among; experts_key: what config.json calls their number.

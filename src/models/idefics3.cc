@@ -5,7 +5,6 @@
 // Letters in tensor names: I tiles, S patches of one, D hidden, M tokens, V width of the tower.
 // Children carry Hugging Face's names.
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
@@ -15,15 +14,6 @@
 
 namespace hone::models {
 namespace {
-
-Idefics3Shape idefics3_shape(const Idefics3Config& config, const HeadRequest& head) {
-  Problems problems;
-  Idefics3Shape shape = resolve(config, problems);
-  problems.raise("the model's configuration");
-  refuse_labels(head, config.model_type);
-  warn_ignored(shape.text_config);
-  return shape;
-}
 
 class Connector final : public Module {
  public:
@@ -42,7 +32,7 @@ class Connector final : public Module {
 
 class Idefics3 final : public PictureModel {
  public:
-  Idefics3(const Idefics3Config& config, const HeadRequest& head) : Idefics3(config, idefics3_shape(config, head)) {}
+  Idefics3(const Idefics3Config& config, const HeadRequest& head) : Idefics3(config, picture_shape(config, head)) {}
   config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
 
  private:

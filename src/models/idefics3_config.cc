@@ -9,6 +9,8 @@
 #include <string_view>
 
 #include "hone/config_read.h"
+#include "models/hf_values.h"
+#include "models/picture_keys.h"
 #include "models/sections.h"
 
 namespace hone::models {
@@ -16,7 +18,6 @@ namespace {
 
 using config::Node;
 
-constexpr std::array<std::string_view, 3> kKnownTexts{"llama", "mistral", "qwen2"};
 // Which published files have in text_config: how these were trained, and what other models would do.
 constexpr auto kOfTraining = std::to_array<std::string_view>(
     {"_flash_attn_2_enabled", "is_llama_config", "neftune_noise_alpha", "perceiver_config", "pixel_shuffle_factor",
@@ -44,9 +45,7 @@ void read_idefics3_texts(const Idefics3Config& c, Idefics3Shape& s, Problems& pr
   const std::size_t before = problems.size();
   read_section(as_known(c.text_config, problems), "text_config", s.text_config, problems);
   if (problems.size() != before) return;
-  const std::string& type = s.text_config.model_type;
-  problems.require(is_in(kKnownTexts, type), "text_config.model_type",
-                   fmt::format("got \"{}\", expected llama, mistral or qwen2", type));
+  check_type_of_texts(s.text_config.model_type, {"llama", "mistral", "qwen2"}, problems);
   s.section_tied = s.text_config.tie_word_embeddings.value_or(false);
   s.text_config.tie_word_embeddings = c.tie_word_embeddings.value_or(false);  // whatever the section says
   const Problems::Scope scope(problems, "text_config.");
@@ -60,20 +59,13 @@ Idefics3Shape resolve(const Idefics3Config& c, Problems& problems) {
   Idefics3Shape s;
   s.vision_config.model_type = c.model_type + "_vision";
   const std::size_t before = problems.size();
-  read_section(c.vision_config, "vision_config", s.vision_config, problems);
-  if (problems.size() != before) return s;
-  {
-    const Problems::Scope scope(problems, "vision_config.");
-    s.tower = resolve(s.vision_config, c.model_type + "_vision", problems);
-  }
+  s.tower = read_part(c.vision_config, "vision_config", s.vision_config, problems, c.model_type + "_vision");
   read_idefics3_texts(c, s, problems);
   if (problems.size() != before) return s;
   problems.require(s.tower.side() % c.scale_factor == 0, "scale_factor",
                    fmt::format("got {}, expected a divisor of the {} patches of a picture's side", c.scale_factor,
                                s.tower.side()));
-  problems.require(c.image_token_id < s.texts.vocab, "image_token_id",
-                   fmt::format("got {}, expected a token below vocab_size ({})", c.image_token_id, s.texts.vocab));
-  s.input = {.token = static_cast<std::int32_t>(c.image_token_id),
+  s.input = {.token = picture_token(c.image_token_id, "image_token_id", s.texts.vocab, problems),
              .patch_size = s.tower.patch,
              .merged = c.scale_factor,
              .side = s.tower.side(),
@@ -85,20 +77,16 @@ void Idefics3Config::validate(Problems& problems) const { resolve(*this, problem
 
 Node to_hf_config(const Idefics3Config& c, const Idefics3Shape& s, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   const char* model = c.model_type == "smolvlm" ? "SmolVLM" : "Idefics3";
-  node.at_or_add("_pad_token_id") = number(c.kept_pad_token_id);
-  node.at_or_add("architectures") = Node::list({text(fmt::format("{}ForConditionalGeneration", model))});
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
-  node.at_or_add("image_token_id") = number(c.image_token_id);
-  node.at_or_add("model_type") = text(c.model_type);
-  node.at_or_add("scale_factor") = number(c.scale_factor);
-  Node texts = without(to_hf_config(s.text_config, s.texts, dtype), {"architectures"});
-  texts.at_or_add("tie_word_embeddings") = config::Values<bool>::write(s.section_tied);
-  node.at_or_add("text_config") = std::move(texts);
-  node.at_or_add("tie_word_embeddings") = config::Values<bool>::write(s.texts.tied);
-  node.at_or_add("use_cache") = config::Values<bool>::write(true);
+  node.at_or_add("_pad_token_id") = hf_number(c.kept_pad_token_id);
+  node.at_or_add("architectures") = Node::list({hf_text(fmt::format("{}ForConditionalGeneration", model))});
+  if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
+  node.at_or_add("image_token_id") = hf_number(c.image_token_id);
+  node.at_or_add("model_type") = hf_text(c.model_type);
+  node.at_or_add("scale_factor") = hf_number(c.scale_factor);
+  node.at_or_add("text_config") = section_of_texts(to_hf_config(s.text_config, s.texts, dtype), s.section_tied);
+  node.at_or_add("tie_word_embeddings") = hf_flag(s.texts.tied);
+  node.at_or_add("use_cache") = hf_flag(true);
   node.at_or_add("vision_config") = to_hf_config(s.vision_config, s.tower, dtype);
   return node;
 }

@@ -16,15 +16,6 @@
 namespace hone::models {
 namespace {
 
-InternVlShape internvl_shape(const InternVlConfig& config, const HeadRequest& head) {
-  Problems problems;
-  InternVlShape shape = resolve(config, problems);
-  problems.raise("the model's configuration");
-  refuse_labels(head, config.model_type);
-  warn_ignored(shape.text_config);
-  return shape;
-}
-
 NormedProjector::Options projector_of(const InternVlConfig& c, const InternVlShape& s) {
   return {.in = s.tower.hidden * s.input.merged * s.input.merged,
           .inner = s.texts.hidden,
@@ -35,7 +26,7 @@ NormedProjector::Options projector_of(const InternVlConfig& c, const InternVlSha
 
 class InternVl final : public PictureModel {
  public:
-  InternVl(const InternVlConfig& config, const HeadRequest& head) : InternVl(config, internvl_shape(config, head)) {}
+  InternVl(const InternVlConfig& config, const HeadRequest& head) : InternVl(config, picture_shape(config, head)) {}
   config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
 
  private:

@@ -3,13 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <string_view>
 
 #include "hone/config_read.h"
 #include "models/check_parameters.h"
+#include "models/hf_values.h"
 #include "models/quick_gelu.h"
 #include "models/sections.h"
 
@@ -18,13 +16,63 @@ namespace {
 
 using config::Node;
 
-constexpr std::array<std::string_view, 3> kInternVlTexts{"llama", "qwen2", "qwen3"};
-
 std::int64_t one_side(const std::vector<std::int64_t>& sides, const char* key, Problems& problems) {
   const bool fits = sides.size() == 1 || (sides.size() == 2 && sides[0] == sides[1]);
   problems.require(fits, key, "expected a number, or a height and a width that are the same");
   return fits ? sides[0] : 1;
 }
+
+void read_internvl_texts(const InternVlConfig& c, InternVlShape& s, Problems& problems) {
+  s.text_config.model_type = "qwen2";
+  const std::size_t before = problems.size();
+  read_section(c.text_config, "text_config", s.text_config, problems);
+  if (problems.size() != before) return;
+  check_type_of_texts(s.text_config.model_type, {"llama", "qwen2", "qwen3"}, problems);
+  s.section_tied = s.text_config.tie_word_embeddings.value_or(false);
+  s.text_config.tie_word_embeddings = c.tie_word_embeddings.value_or(true);  // whatever the section says
+  const Problems::Scope scope(problems, "text_config.");
+  s.texts = resolve(s.text_config, problems);
+  s.texts.body = "model.language_model";
+}
+
+std::int64_t squares_of(const InternVlConfig& c, const InternVlVisionShape& tower, Problems& problems) {
+  const double exact = 1 / c.downsample_ratio;
+  const auto side = static_cast<std::int64_t>(std::llround(exact));
+  problems.require(std::abs(exact - static_cast<double>(side)) < 1e-9 && tower.side() % side == 0, "downsample_ratio",
+                   fmt::format("got {}, expected 1 by a divisor of the {} patches of a tile's side", c.downsample_ratio,
+                               tower.side()));
+  return side;
+}
+
+Node to_hf_config(const InternVlVisionConfig& c, const InternVlVisionShape& s, const std::string& dtype) {
+  Node node = Node::map();
+  const auto both = [&](std::int64_t side) { return Node::list({hf_number(side), hf_number(side)}); };
+  node.at_or_add("attention_bias") = hf_flag(c.attention_bias);
+  node.at_or_add("attention_dropout") = nn::hf_float(c.attention_dropout);
+  if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
+  node.at_or_add("hidden_act") = hf_text(c.hidden_act);
+  node.at_or_add("hidden_dropout_prob") = nn::hf_float(c.hidden_dropout_prob);
+  node.at_or_add("hidden_size") = hf_number(s.hidden);
+  node.at_or_add("image_size") = both(s.image);
+  node.at_or_add("initializer_range") = nn::hf_float(c.initializer_range);
+  node.at_or_add("intermediate_size") = hf_number(s.inner);
+  node.at_or_add("layer_norm_eps") = nn::hf_float(c.layer_norm_eps);
+  node.at_or_add("layer_scale_init_value") = nn::hf_float(c.layer_scale_init_value);
+  node.at_or_add("model_type") = hf_text("internvl_vision");
+  node.at_or_add("norm_type") = hf_text(c.norm_type);
+  node.at_or_add("num_attention_heads") = hf_number(s.heads);
+  node.at_or_add("num_channels") = hf_number(c.num_channels);
+  node.at_or_add("num_hidden_layers") = hf_number(s.layers);
+  node.at_or_add("patch_size") = both(s.patch);
+  node.at_or_add("projection_dropout") = nn::hf_float(c.projection_dropout);
+  node.at_or_add("use_absolute_position_embeddings") = hf_flag(c.use_absolute_position_embeddings);
+  node.at_or_add("use_mask_token") = hf_flag(c.use_mask_token);
+  node.at_or_add("use_mean_pooling") = hf_flag(c.use_mean_pooling);
+  node.at_or_add("use_qk_norm") = hf_flag(c.use_qk_norm);
+  return node;
+}
+
+}  // namespace
 
 InternVlVisionShape resolve(const InternVlVisionConfig& c, Problems& problems) {
   InternVlVisionShape s;
@@ -50,72 +98,10 @@ InternVlVisionShape resolve(const InternVlVisionConfig& c, Problems& problems) {
   return s;
 }
 
-void read_internvl_texts(const InternVlConfig& c, InternVlShape& s, Problems& problems) {
-  s.text_config.model_type = "qwen2";
-  const std::size_t before = problems.size();
-  read_section(c.text_config, "text_config", s.text_config, problems);
-  if (problems.size() != before) return;
-  const std::string& type = s.text_config.model_type;
-  problems.require(std::find(kInternVlTexts.begin(), kInternVlTexts.end(), type) != kInternVlTexts.end(),
-                   "text_config.model_type", fmt::format("got \"{}\", expected llama, qwen2 or qwen3", type));
-  s.section_tied = s.text_config.tie_word_embeddings.value_or(false);
-  s.text_config.tie_word_embeddings = c.tie_word_embeddings.value_or(true);  // whatever the section says
-  const Problems::Scope scope(problems, "text_config.");
-  s.texts = resolve(s.text_config, problems);
-  s.texts.body = "model.language_model";
-}
-
-std::int64_t squares_of(const InternVlConfig& c, const InternVlVisionShape& tower, Problems& problems) {
-  const double exact = 1 / c.downsample_ratio;
-  const auto side = static_cast<std::int64_t>(std::llround(exact));
-  problems.require(std::abs(exact - static_cast<double>(side)) < 1e-9 && tower.side() % side == 0, "downsample_ratio",
-                   fmt::format("got {}, expected 1 by a divisor of the {} patches of a tile's side", c.downsample_ratio,
-                               tower.side()));
-  return side;
-}
-
-Node to_hf_config(const InternVlVisionConfig& c, const InternVlVisionShape& s, const std::string& dtype) {
-  Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
-  const auto flag = [](bool value) { return config::Values<bool>::write(value); };
-  const auto both = [&](std::int64_t side) { return Node::list({number(side), number(side)}); };
-  node.at_or_add("attention_bias") = flag(c.attention_bias);
-  node.at_or_add("attention_dropout") = nn::hf_float(c.attention_dropout);
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
-  node.at_or_add("hidden_act") = text(c.hidden_act);
-  node.at_or_add("hidden_dropout_prob") = nn::hf_float(c.hidden_dropout_prob);
-  node.at_or_add("hidden_size") = number(s.hidden);
-  node.at_or_add("image_size") = both(s.image);
-  node.at_or_add("initializer_range") = nn::hf_float(c.initializer_range);
-  node.at_or_add("intermediate_size") = number(s.inner);
-  node.at_or_add("layer_norm_eps") = nn::hf_float(c.layer_norm_eps);
-  node.at_or_add("layer_scale_init_value") = nn::hf_float(c.layer_scale_init_value);
-  node.at_or_add("model_type") = text("internvl_vision");
-  node.at_or_add("norm_type") = text(c.norm_type);
-  node.at_or_add("num_attention_heads") = number(s.heads);
-  node.at_or_add("num_channels") = number(c.num_channels);
-  node.at_or_add("num_hidden_layers") = number(s.layers);
-  node.at_or_add("patch_size") = both(s.patch);
-  node.at_or_add("projection_dropout") = nn::hf_float(c.projection_dropout);
-  node.at_or_add("use_absolute_position_embeddings") = flag(c.use_absolute_position_embeddings);
-  node.at_or_add("use_mask_token") = flag(c.use_mask_token);
-  node.at_or_add("use_mean_pooling") = flag(c.use_mean_pooling);
-  node.at_or_add("use_qk_norm") = flag(c.use_qk_norm);
-  return node;
-}
-
-}  // namespace
-
 InternVlShape resolve(const InternVlConfig& c, Problems& problems) {
   InternVlShape s;
   const std::size_t before = problems.size();
-  read_section(c.vision_config, "vision_config", s.vision_config, problems);
-  if (problems.size() != before) return s;
-  {
-    const Problems::Scope scope(problems, "vision_config.");
-    s.tower = resolve(s.vision_config, problems);
-  }
+  s.tower = read_part(c.vision_config, "vision_config", s.vision_config, problems);
   read_internvl_texts(c, s, problems);
   if (problems.size() != before) return s;
   Activated(c.projector_hidden_act, "projector_hidden_act", problems);
@@ -125,9 +111,7 @@ InternVlShape resolve(const InternVlConfig& c, Problems& problems) {
                    fmt::format("got \"{}\", expected default: a square of vectors is read",
                                c.vision_feature_select_strategy));
   const std::int64_t merged = squares_of(c, s.tower, problems);
-  problems.require(c.image_token_id < s.texts.vocab, "image_token_id",
-                   fmt::format("got {}, expected a token below vocab_size ({})", c.image_token_id, s.texts.vocab));
-  s.input = {.token = static_cast<std::int32_t>(c.image_token_id),
+  s.input = {.token = picture_token(c.image_token_id, "image_token_id", s.texts.vocab, problems),
              .patch_size = s.tower.patch,
              .merged = merged,
              .side = s.tower.side(),
@@ -139,28 +123,20 @@ void InternVlConfig::validate(Problems& problems) const { resolve(*this, problem
 
 Node to_hf_config(const InternVlConfig& c, const InternVlShape& s, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
-  const auto flag = [](bool value) { return config::Values<bool>::write(value); };
-  node.at_or_add("architectures") = Node::list({text("InternVLForConditionalGeneration")});
-  for (const auto& [key, id] : {std::pair{"bos_token_id", &c.bos_token_id},
-                                {"eos_token_id", &c.eos_token_id},
-                                {"pad_token_id", &c.pad_token_id}})
-    if (!id->node.is_null()) node.at_or_add(key) = id->node;
+  node.at_or_add("architectures") = Node::list({hf_text("InternVLForConditionalGeneration")});
+  write_ids(c, node);
   node.at_or_add("downsample_ratio") = nn::hf_float(c.downsample_ratio);
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
+  if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
   const std::int64_t tokens = s.tower.side() * s.tower.side() / (s.input.merged * s.input.merged);
-  node.at_or_add("image_seq_length") = number(c.image_seq_length.value_or(tokens));
-  node.at_or_add("image_token_id") = number(s.input.token);
-  node.at_or_add("model_type") = text("internvl");
-  node.at_or_add("projector_hidden_act") = text(c.projector_hidden_act);
-  Node texts = without(to_hf_config(s.text_config, s.texts, dtype), {"architectures"});
-  texts.at_or_add("tie_word_embeddings") = flag(s.section_tied);
-  node.at_or_add("text_config") = std::move(texts);
-  node.at_or_add("tie_word_embeddings") = flag(s.texts.tied);
+  node.at_or_add("image_seq_length") = hf_number(c.image_seq_length.value_or(tokens));
+  node.at_or_add("image_token_id") = hf_number(s.input.token);
+  node.at_or_add("model_type") = hf_text("internvl");
+  node.at_or_add("projector_hidden_act") = hf_text(c.projector_hidden_act);
+  node.at_or_add("text_config") = section_of_texts(to_hf_config(s.text_config, s.texts, dtype), s.section_tied);
+  node.at_or_add("tie_word_embeddings") = hf_flag(s.texts.tied);
   node.at_or_add("vision_config") = to_hf_config(s.vision_config, s.tower, dtype);
-  node.at_or_add("vision_feature_layer") = number(c.vision_feature_layer);
-  node.at_or_add("vision_feature_select_strategy") = text(c.vision_feature_select_strategy);
+  node.at_or_add("vision_feature_layer") = hf_number(c.vision_feature_layer);
+  node.at_or_add("vision_feature_select_strategy") = hf_text(c.vision_feature_select_strategy);
   return node;
 }
 

@@ -9,6 +9,7 @@
 #include "hone/config.h"
 #include "hone/model.h"
 #include "models/llama_config.h"
+#include "models/picture_keys.h"
 
 namespace hone::models {
 
@@ -66,36 +67,39 @@ struct InternVlVisionShape {
   std::int64_t positions() const { return side() * side() + 1; }  // the first one is of the tile as a whole
 };
 
-struct InternVlConfig {
+InternVlVisionShape resolve(const InternVlVisionConfig& config, Problems& problems);
+
+struct InternVlConfig : TextIds {
+  using Base = TextIds;
   std::string model_type = "internvl", projector_hidden_act = "gelu", vision_feature_select_strategy = "default";
   config::Open text_config, vision_config;
   std::int64_t image_token_id = 151667, vision_feature_layer = -1;
   std::optional<std::int64_t> image_seq_length, vocab_size;
   double downsample_ratio = 0.5;
   std::optional<bool> tie_word_embeddings;
-  config::Open bos_token_id, eos_token_id, pad_token_id;
 
   static constexpr auto fields() {
     using C = InternVlConfig;
-    return std::tuple{
-        field("model_type", &C::model_type, "internvl."),
-        field("text_config", &C::text_config, "The model of texts: keys of qwen2, or of model_type llama or qwen3."),
-        field("vision_config", &C::vision_config, "The vision tower: keys of internvl_vision."),
-        field("image_token_id", &C::image_token_id, "Token that stands for pictures.", at_least(0)),
-        field("image_seq_length", &C::image_seq_length, "No effect: the tower says how many tokens a tile has."),
-        field("downsample_ratio", &C::downsample_ratio, "1 by the rows, and columns, of patches that are one token.",
-              {.low = 0.001, .high = 1}),
-        field("projector_hidden_act", &C::projector_hidden_act,
-              "Activation between the projector's products: gelu, gelu_pytorch_tanh, quick_gelu, silu or relu."),
-        field("vision_feature_layer", &C::vision_feature_layer, "Must be -1: the tower's last vectors are taken."),
-        field("vision_feature_select_strategy", &C::vision_feature_select_strategy,
-              "Must be default: all of these but the first one."),
-        field("tie_word_embeddings", &C::tie_word_embeddings,
-              "Use the embedding table as the head's weight; default true, but for a folder with a head of its own."),
-        field("vocab_size", &C::vocab_size, "No effect: text_config says it."),
-        field("bos_token_id", &C::bos_token_id, "Token that begins texts."),
-        field("eos_token_id", &C::eos_token_id, "Token that ends texts, or several."),
-        field("pad_token_id", &C::pad_token_id, "Kept for others: text_config says which row gets no gradient.")};
+    return std::tuple_cat(
+        std::tuple{
+            field("model_type", &C::model_type, "internvl."),
+            field("text_config", &C::text_config,
+                  "The model of texts: keys of qwen2, or of model_type llama or qwen3."),
+            field("vision_config", &C::vision_config, "The vision tower: keys of internvl_vision."),
+            field("image_token_id", &C::image_token_id, "Token that stands for pictures.", at_least(0)),
+            field("image_seq_length", &C::image_seq_length, "No effect: the tower says how many tokens a tile has."),
+            field("downsample_ratio", &C::downsample_ratio,
+                  "1 by the rows, and columns, of patches that are one token.", {.low = 0.001, .high = 1}),
+            field("projector_hidden_act", &C::projector_hidden_act,
+                  "Activation between the projector's products: gelu, gelu_pytorch_tanh, quick_gelu, silu or relu."),
+            field("vision_feature_layer", &C::vision_feature_layer, "Must be -1: the tower's last vectors are taken."),
+            field("vision_feature_select_strategy", &C::vision_feature_select_strategy,
+                  "Must be default: all of these but the first one."),
+            field("tie_word_embeddings", &C::tie_word_embeddings,
+                  "Use the embedding table as the head's weight; default true, but for a folder with a head of its "
+                  "own."),
+            field("vocab_size", &C::vocab_size, "No effect: text_config says it.")},
+        TextIds::fields());
   }
   void validate(Problems& problems) const;
 };

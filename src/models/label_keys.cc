@@ -99,6 +99,10 @@ void ask_for(const HeadRequest& head, HeadLabels& labels) {
 }
 
 void write_labels(const HeadLabels& labels, const LabelKeys& keys, Node& node) {
+  std::erase_if(node.entries(), [](const Node::Entry& entry) {
+    return entry.first == "num_labels" || entry.first == "id2label" || entry.first == "label2id" ||
+           entry.first == "problem_type";
+  });
   const auto put = [&](const char* key, const Node& value) {
     if (!value.is_null()) node.at_or_add(key) = value;
   };

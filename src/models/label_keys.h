@@ -58,7 +58,7 @@ HeadLabels read_labels(const LabelKeys& keys, Problems& problems);
 // Those of the head that is asked for instead. REQUIRES: it has labels.
 void ask_for(const HeadRequest& head, HeadLabels& labels);
 
-// Puts id2label, label2id and problem_type there: of a head's labels; of none, as they came.
+// Puts id2label, label2id and problem_type there, in place of what was read: of a head's labels; of none, as they came.
 void write_labels(const HeadLabels& labels, const LabelKeys& keys, config::Node& node);
 
 }  // namespace hone::models

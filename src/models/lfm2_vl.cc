@@ -16,15 +16,6 @@
 namespace hone::models {
 namespace {
 
-Lfm2VlShape lfm2_vl_shape(const Lfm2VlConfig& config, const HeadRequest& head) {
-  Problems problems;
-  Lfm2VlShape shape = resolve(config, problems);
-  problems.raise("the model's configuration");
-  refuse_labels(head, config.model_type);
-  warn_ignored(shape.text_config);
-  return shape;
-}
-
 NormedProjector::Options projector_of(const Lfm2VlConfig& c, const Lfm2VlShape& s) {
   return {.in = s.tower.block.hidden * s.input.merged * s.input.merged,
           .inner = c.projector_hidden_size,
@@ -37,7 +28,7 @@ NormedProjector::Options projector_of(const Lfm2VlConfig& c, const Lfm2VlShape& 
 
 class Lfm2Vl final : public PictureModelOf<Lfm2Stack> {
  public:
-  Lfm2Vl(const Lfm2VlConfig& config, const HeadRequest& head) : Lfm2Vl(config, lfm2_vl_shape(config, head)) {}
+  Lfm2Vl(const Lfm2VlConfig& config, const HeadRequest& head) : Lfm2Vl(config, picture_shape(config, head)) {}
   config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
 
  private:

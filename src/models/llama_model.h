@@ -5,7 +5,6 @@
 // Children carry Hugging Face's names, so its checkpoints load and save without a mapping table.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>

@@ -6,7 +6,6 @@
 // together.
 // Children carry Hugging Face's names.
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <cmath>
 
@@ -17,23 +16,7 @@
 #include "models/picture_model.h"
 
 namespace hone::models {
-
-void refuse_labels(const HeadRequest& head, const std::string& model_type) {
-  if (head.labels.empty() && !head.masked_lm) return;
-  throw Error(ErrorKind::config, fmt::format("a model of type {} has a language-model head and no other", model_type))
-      .hint("objective causal_lm trains it");
-}
-
 namespace {
-
-LlavaShape llava_shape(const LlavaConfig& config, const HeadRequest& head) {
-  Problems problems;
-  LlavaShape shape = resolve(config, problems);
-  problems.raise("the model's configuration");
-  refuse_labels(head, config.model_type);
-  warn_ignored(shape.text_config);
-  return shape;
-}
 
 class Projector final : public Module {
  public:
@@ -56,7 +39,7 @@ class Projector final : public Module {
 
 class Llava final : public PictureModel {
  public:
-  Llava(const LlavaConfig& config, const HeadRequest& head) : Llava(config, llava_shape(config, head)) {}
+  Llava(const LlavaConfig& config, const HeadRequest& head) : Llava(config, picture_shape(config, head)) {}
   config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
 
  private:

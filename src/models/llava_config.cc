@@ -3,10 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
 #include "hone/config_read.h"
+#include "models/hf_values.h"
+#include "models/picture_keys.h"
 #include "models/quick_gelu.h"
 #include "models/sections.h"
 
@@ -16,7 +15,6 @@ namespace {
 using config::Node;
 
 constexpr std::int64_t kImageToken = 32000;
-constexpr std::array<std::string_view, 4> kTexts{"llama", "mistral", "qwen2", "qwen3"};
 
 ClipConfig published_tower() {
   ClipConfig made;
@@ -67,9 +65,7 @@ LlavaShape resolve(const LlavaConfig& c, Problems& problems) {
   read_section(c.text_config, "text_config", s.text_config, problems);
   if (problems.size() != before) return s;
   if (c.tie_word_embeddings.value_or(false)) s.text_config.tie_word_embeddings = true;
-  const std::string& type = s.text_config.model_type;
-  problems.require(std::find(kTexts.begin(), kTexts.end(), type) != kTexts.end(), "text_config.model_type",
-                   fmt::format("got \"{}\", expected llama, mistral, qwen2 or qwen3", type));
+  check_type_of_texts(s.text_config.model_type, {"llama", "mistral", "qwen2", "qwen3"}, problems);
   {
     const Problems::Scope scope(problems, "text_config.");
     s.texts = resolve(s.text_config, problems);
@@ -85,9 +81,7 @@ LlavaShape resolve(const LlavaConfig& c, Problems& problems) {
     s.layers.push_back(!there ? 0 : layer < 0 ? layer + count + 1 : layer);
   }
   const std::int64_t token = c.image_token_index.value_or(c.image_token_id.value_or(kImageToken));
-  problems.require(token < s.texts.vocab, "image_token_index",
-                   fmt::format("got {}, expected a token below vocab_size ({})", token, s.texts.vocab));
-  s.input = {.token = static_cast<std::int32_t>(token),
+  s.input = {.token = picture_token(token, "image_token_index", s.texts.vocab, problems),
              .patch_size = s.tower.patch_size,
              .more = s.all_vectors ? 1 : 0,
              .side = s.tower.side(),
@@ -100,29 +94,25 @@ void LlavaConfig::validate(Problems& problems) const { resolve(*this, problems);
 
 Node to_hf_config(const LlavaConfig& c, const LlavaShape& s, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   node.at_or_add("architectures") = Node::list(
-      {text(s.input.joined ? "LlavaNextForConditionalGeneration" : "LlavaForConditionalGeneration")});
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
-  for (const auto& [key, id] : {std::pair{"bos_token_id", &c.bos_token_id},
-                                {"eos_token_id", &c.eos_token_id},
-                                {"pad_token_id", &c.pad_token_id}})
-    if (!id->node.is_null()) node.at_or_add(key) = id->node;
+      {hf_text(s.input.joined ? "LlavaNextForConditionalGeneration" : "LlavaForConditionalGeneration")});
+  if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
+  write_ids(c, node);
   if (s.input.joined) node.at_or_add("image_grid_pinpoints") = pinpoints_of(c);
-  node.at_or_add("image_seq_length") = number(c.image_seq_length.value_or(s.input.side * s.input.side + s.input.more));
-  node.at_or_add("image_token_index") = number(s.input.token);
-  node.at_or_add("model_type") = text(c.model_type);
-  node.at_or_add("multimodal_projector_bias") = config::Values<bool>::write(c.multimodal_projector_bias);
-  node.at_or_add("projector_hidden_act") = text(c.projector_hidden_act);
+  node.at_or_add("image_seq_length") =
+      hf_number(c.image_seq_length.value_or(s.input.side * s.input.side + s.input.more));
+  node.at_or_add("image_token_index") = hf_number(s.input.token);
+  node.at_or_add("model_type") = hf_text(c.model_type);
+  node.at_or_add("multimodal_projector_bias") = hf_flag(c.multimodal_projector_bias);
+  node.at_or_add("projector_hidden_act") = hf_text(c.projector_hidden_act);
   node.at_or_add("text_config") = without(to_hf_config(s.text_config, s.texts, dtype), {"architectures"});
-  node.at_or_add("tie_word_embeddings") = config::Values<bool>::write(s.texts.tied);
+  node.at_or_add("tie_word_embeddings") = hf_flag(s.texts.tied);
   node.at_or_add("vision_config") = to_hf_config(s.tower, dtype);
   const bool one = c.vision_feature_layer.size() == 1;
   node.at_or_add("vision_feature_layer") =
-      one ? number(c.vision_feature_layer[0])
+      one ? hf_number(c.vision_feature_layer[0])
           : config::Values<std::vector<std::int64_t>>::write(c.vision_feature_layer);
-  node.at_or_add("vision_feature_select_strategy") = text(s.all_vectors ? "full" : "default");
+  node.at_or_add("vision_feature_select_strategy") = hf_text(s.all_vectors ? "full" : "default");
   return node;
 }
 

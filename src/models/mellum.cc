@@ -96,15 +96,10 @@ class MellumMlp final : public Module {
   const nn::GatedMlp* plain_ = nullptr;
 };
 
-class Mellum final : public LlamaModel<PreNormBlock<MellumShape, MellumMlp>, MellumShape> {
+class Mellum final : public Balanced<LlamaModel<PreNormBlock<MellumShape, MellumMlp>, MellumShape>> {
  public:
-  Mellum(const MellumConfig& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
+  Mellum(const MellumConfig& config, const HeadRequest& head) : Balanced(shape_of(config, head)), config_(config) {}
 
-  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
-    if (pass.training) nn::balance(pass, s.experts_per_token, s.balance);
-    return LlamaModel::finish(x_1ND, pass);
-  }
-  bool shares_prefixes() const override { return false; }  // the router's loss counts each token of each document
   bool is_no_weight(const std::string& tensor) const override { return tensor.starts_with("mtp."); }
   Node hf_config() const override {
     Node node = to_hf_config(completed(config_), s, dtype());

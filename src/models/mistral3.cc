@@ -15,15 +15,6 @@
 namespace hone::models {
 namespace {
 
-Mistral3Shape mistral3_shape(const Mistral3Config& config, const HeadRequest& head) {
-  Problems problems;
-  Mistral3Shape shape = resolve(config, problems);
-  problems.raise("the model's configuration");
-  refuse_labels(head, config.model_type);
-  warn_ignored(shape.text_config);
-  return shape;
-}
-
 class SquaresProjector final : public Module {
  public:
   SquaresProjector(const Mistral3Config& config, const Mistral3Shape& shape) : c(config), s(shape) {}
@@ -51,7 +42,7 @@ class SquaresProjector final : public Module {
 
 class Mistral3 final : public PictureModel {
  public:
-  Mistral3(const Mistral3Config& config, const HeadRequest& head) : Mistral3(config, mistral3_shape(config, head)) {}
+  Mistral3(const Mistral3Config& config, const HeadRequest& head) : Mistral3(config, picture_shape(config, head)) {}
   config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
 
  private:

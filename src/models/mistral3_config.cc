@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "hone/config_read.h"
+#include "models/hf_values.h"
 #include "models/quick_gelu.h"
 #include "models/sections.h"
 
@@ -55,9 +56,7 @@ void read_mistral3_texts(const Mistral3Config& c, Mistral3Shape& s, Problems& pr
   const std::size_t before = problems.size();
   read_kind(c.text_config, s.text_config, problems);
   if (problems.size() != before) return;
-  const std::string& type = s.text_config.model_type;
-  problems.require(type == kMistral || is_ministral3(s.text_config), "text_config.model_type",
-                   fmt::format("got \"{}\", expected mistral or ministral3", type));
+  check_type_of_texts(s.text_config.model_type, {kMistral, kMinistral3}, problems);
   if (problems.size() != before) return;
   s.section_tied = s.text_config.tie_word_embeddings.value_or(false);
   s.text_config.tie_word_embeddings = c.tie_word_embeddings.value_or(true);  // whatever the section says
@@ -81,20 +80,13 @@ Mistral3Shape resolve(const Mistral3Config& c, Problems& problems) {
   Mistral3Shape s;
   const std::size_t before = problems.size();
   if (c.vision_config.node.is_null()) s.vision_config = published_pixtral();
-  read_section(c.vision_config, "vision_config", s.vision_config, problems);
-  if (problems.size() != before) return s;
-  {
-    const Problems::Scope scope(problems, "vision_config.");
-    s.tower = resolve(s.vision_config, problems);
-  }
+  s.tower = read_part(c.vision_config, "vision_config", s.vision_config, problems);
   read_mistral3_texts(c, s, problems);
   if (problems.size() != before) return s;
   Activated(c.projector_hidden_act, "projector_hidden_act", problems);
   s.layer = mistral3_layer(c, s.tower.layers, problems);
   const std::int64_t token = c.image_token_index.value_or(c.image_token_id.value_or(kMistral3Image));
-  problems.require(token < s.texts.vocab, "image_token_index",
-                   fmt::format("got {}, expected a token below vocab_size ({})", token, s.texts.vocab));
-  s.input = {.token = static_cast<std::int32_t>(token),
+  s.input = {.token = picture_token(token, "image_token_index", s.texts.vocab, problems),
              .patch_size = s.tower.patch,
              .merged = c.spatial_merge_size,
              .words = PictureWords::rows};
@@ -105,27 +97,20 @@ void Mistral3Config::validate(Problems& problems) const { resolve(*this, problem
 
 Node to_hf_config(const Mistral3Config& c, const Mistral3Shape& s, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
-  const auto flag = [](bool value) { return config::Values<bool>::write(value); };
-  node.at_or_add("architectures") = Node::list({text("Mistral3ForConditionalGeneration")});
-  for (const auto& [key, id] : {std::pair{"bos_token_id", &c.bos_token_id},
-                                {"eos_token_id", &c.eos_token_id},
-                                {"pad_token_id", &c.pad_token_id}})
-    if (!id->node.is_null()) node.at_or_add(key) = id->node;
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
-  node.at_or_add("image_token_index") = number(s.input.token);
-  node.at_or_add("model_type") = text("mistral3");
-  node.at_or_add("multimodal_projector_bias") = flag(c.multimodal_projector_bias);
-  node.at_or_add("projector_hidden_act") = text(c.projector_hidden_act);
-  node.at_or_add("spatial_merge_size") = number(c.spatial_merge_size);
+  node.at_or_add("architectures") = Node::list({hf_text("Mistral3ForConditionalGeneration")});
+  write_ids(c, node);
+  if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
+  node.at_or_add("image_token_index") = hf_number(s.input.token);
+  node.at_or_add("model_type") = hf_text("mistral3");
+  node.at_or_add("multimodal_projector_bias") = hf_flag(c.multimodal_projector_bias);
+  node.at_or_add("projector_hidden_act") = hf_text(c.projector_hidden_act);
+  node.at_or_add("spatial_merge_size") = hf_number(c.spatial_merge_size);
   Node texts = is_ministral3(s.text_config) ? to_hf_config(Ministral3Config{s.text_config}, s.texts, dtype)
                                             : to_hf_config(s.text_config, s.texts, dtype);
-  texts.at_or_add("tie_word_embeddings") = flag(s.section_tied);
-  node.at_or_add("text_config") = without(std::move(texts), {"architectures"});
-  node.at_or_add("tie_word_embeddings") = flag(s.texts.tied);
+  node.at_or_add("text_config") = section_of_texts(std::move(texts), s.section_tied);
+  node.at_or_add("tie_word_embeddings") = hf_flag(s.texts.tied);
   node.at_or_add("vision_config") = to_hf_config(s.vision_config, s.tower, dtype);
-  node.at_or_add("vision_feature_layer") = number(c.vision_feature_layer[0]);
+  node.at_or_add("vision_feature_layer") = hf_number(c.vision_feature_layer[0]);
   return node;
 }
 

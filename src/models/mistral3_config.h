@@ -9,11 +9,13 @@
 #include "hone/config.h"
 #include "hone/model.h"
 #include "models/ministral3_config.h"
+#include "models/picture_keys.h"
 #include "models/pixtral_config.h"
 
 namespace hone::models {
 
-struct Mistral3Config {
+struct Mistral3Config : TextIds {
+  using Base = TextIds;
   std::string model_type = "mistral3", projector_hidden_act = "gelu";
   config::Open text_config, vision_config;
   std::optional<std::int64_t> image_token_index, image_token_id, vocab_size;
@@ -21,29 +23,30 @@ struct Mistral3Config {
   std::vector<std::int64_t> vision_feature_layer = {-1};
   bool multimodal_projector_bias = false;
   std::optional<bool> tie_word_embeddings;
-  config::Open bos_token_id, eos_token_id, pad_token_id;
 
   static constexpr auto fields() {
     using C = Mistral3Config;
-    return std::tuple{
-        field("model_type", &C::model_type, "mistral3."),
-        field("text_config", &C::text_config, "The model of texts: keys of mistral, or of model_type ministral3."),
-        field("vision_config", &C::vision_config, "The vision tower: keys of pixtral."),
-        field("image_token_index", &C::image_token_index, "Token that stands for pictures; default 10.", at_least(0)),
-        field("image_token_id", &C::image_token_id, "Another name of it.", at_least(0)),
-        field("spatial_merge_size", &C::spatial_merge_size, "Rows, and columns, of patches that are one token.",
-              {.low = 1, .high = 1000}),
-        field("projector_hidden_act", &C::projector_hidden_act,
-              "Activation between the projector's products: gelu, gelu_pytorch_tanh, quick_gelu, silu or relu."),
-        field("vision_feature_layer", &C::vision_feature_layer,
-              "Block of the tower whose output is taken, from its end below 0."),
-        field("multimodal_projector_bias", &C::multimodal_projector_bias, "Biases in the projector's last products."),
-        field("tie_word_embeddings", &C::tie_word_embeddings,
-              "Use the embedding table as the head's weight; default true, but for a folder with a head of its own."),
-        field("vocab_size", &C::vocab_size, "No effect: text_config says it."),
-        field("bos_token_id", &C::bos_token_id, "Token that begins texts."),
-        field("eos_token_id", &C::eos_token_id, "Token that ends texts, or several."),
-        field("pad_token_id", &C::pad_token_id, "Kept for others: text_config says which row gets no gradient.")};
+    return std::tuple_cat(
+        std::tuple{
+            field("model_type", &C::model_type, "mistral3."),
+            field("text_config", &C::text_config, "The model of texts: keys of mistral, or of model_type ministral3."),
+            field("vision_config", &C::vision_config, "The vision tower: keys of pixtral."),
+            field("image_token_index", &C::image_token_index, "Token that stands for pictures; default 10.",
+                  at_least(0)),
+            field("image_token_id", &C::image_token_id, "Another name of it.", at_least(0)),
+            field("spatial_merge_size", &C::spatial_merge_size, "Rows, and columns, of patches that are one token.",
+                  {.low = 1, .high = 1000}),
+            field("projector_hidden_act", &C::projector_hidden_act,
+                  "Activation between the projector's products: gelu, gelu_pytorch_tanh, quick_gelu, silu or relu."),
+            field("vision_feature_layer", &C::vision_feature_layer,
+                  "Block of the tower whose output is taken, from its end below 0."),
+            field("multimodal_projector_bias", &C::multimodal_projector_bias,
+                  "Biases in the projector's last products."),
+            field("tie_word_embeddings", &C::tie_word_embeddings,
+                  "Use the embedding table as the head's weight; default true, but for a folder with a head of its "
+                  "own."),
+            field("vocab_size", &C::vocab_size, "No effect: text_config says it.")},
+        TextIds::fields());
   }
   void validate(Problems& problems) const;
 };

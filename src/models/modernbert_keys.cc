@@ -1,3 +1,4 @@
+// Reading and writing what ModernBERT and its decoder say alike.
 #include "models/modernbert_keys.h"
 
 #include <fmt/format.h>

@@ -4,12 +4,10 @@
 #include <string>
 
 #include "models/llama_stack.h"
+#include "models/picture_keys.h"
 #include "models/pictures.h"
 
 namespace hone::models {
-
-// Error(config): there is a head for labels that is asked for.
-void refuse_labels(const HeadRequest& head, const std::string& model_type);
 
 template <class Stack>
 class PictureModelOf : public Stack {

@@ -6,6 +6,7 @@
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "models/check_parameters.h"
+#include "models/hf_values.h"
 #include "nn/rope.h"
 
 namespace hone::models {
@@ -59,24 +60,22 @@ PixtralShape resolve(const PixtralConfig& c, Problems& problems) {
 
 Node to_hf_config(const PixtralConfig& c, const PixtralShape& s, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   node.at_or_add("attention_dropout") = nn::hf_float(c.attention_dropout);
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
-  node.at_or_add("head_dim") = number(s.head_size());
-  node.at_or_add("hidden_act") = text(s.activation);
-  node.at_or_add("hidden_size") = number(s.hidden);
-  node.at_or_add("image_size") = number(c.image_size);
+  if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
+  node.at_or_add("head_dim") = hf_number(s.head_size());
+  node.at_or_add("hidden_act") = hf_text(s.activation);
+  node.at_or_add("hidden_size") = hf_number(s.hidden);
+  node.at_or_add("image_size") = hf_number(c.image_size);
   node.at_or_add("initializer_range") = nn::hf_float(c.initializer_range);
-  node.at_or_add("intermediate_size") = number(s.inner);
-  node.at_or_add("model_type") = text("pixtral");
-  node.at_or_add("num_attention_heads") = number(s.heads);
-  node.at_or_add("num_channels") = number(c.num_channels);
-  node.at_or_add("num_hidden_layers") = number(s.layers);
-  node.at_or_add("patch_size") = number(s.patch);
+  node.at_or_add("intermediate_size") = hf_number(s.inner);
+  node.at_or_add("model_type") = hf_text("pixtral");
+  node.at_or_add("num_attention_heads") = hf_number(s.heads);
+  node.at_or_add("num_channels") = hf_number(c.num_channels);
+  node.at_or_add("num_hidden_layers") = hf_number(s.layers);
+  node.at_or_add("patch_size") = hf_number(s.patch);
   Node rope = Node::map();
   rope.at_or_add("rope_theta") = nn::hf_float(s.theta);
-  rope.at_or_add("rope_type") = text("axial");
+  rope.at_or_add("rope_type") = hf_text("axial");
   node.at_or_add("rope_parameters") = std::move(rope);
   return node;
 }

@@ -38,19 +38,14 @@ class Qwen3MoeBlock final : public nn::ResidualBlock {
   nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
 };
 
-class Qwen3Moe final : public LlamaModel<Qwen3MoeBlock, Qwen3MoeShape> {
+class Qwen3Moe final : public Balanced<LlamaModel<Qwen3MoeBlock, Qwen3MoeShape>> {
  public:
   Qwen3Moe(const Qwen3MoeConfig& config, const HeadRequest& head)
-      : LlamaModel(shape_of(config, head)), config_(config) {
+      : Balanced(shape_of(config, head)), config_(config) {
     if (config.model_type == "qwen3_moe" && config.max_window_layers && s.windows[0] > 0)
       log::warning("config.json: max_window_layers has no effect in qwen3_moe models, in transformers as here");
   }
 
-  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
-    if (pass.training) nn::balance(pass, s.experts_per_token, s.balance);
-    return LlamaModel::finish(x_1ND, pass);
-  }
-  bool shares_prefixes() const override { return false; }  // the router's loss counts each token of each document
   config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }
 
  private:

@@ -1,13 +1,10 @@
 // Qwen3-VL (Bai et al., 2025, arXiv:2511.21631): Qwen3 with a tower for pictures of any size, whose first layers read
 // what earlier blocks of the tower give of a picture, too (DeepStack: Meng et al., 2024, arXiv:2406.04334).
 //
-// Letters in tensor names: M tokens of pictures, N tokens, D hidden.
+// Letters in tensor names: D hidden.
 // Children carry Hugging Face's names.
 #include "hone/registry.h"
-#include "models/deep_stack.h"
-#include "models/picture_model.h"
-#include "models/qwen_tower.h"
-#include "models/qwen_vl_config.h"
+#include "models/qwen_vl_model.h"
 
 namespace hone::models {
 namespace {
@@ -41,29 +38,10 @@ class DeepBlock final : public nn::ResidualBlock {
   nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
 };
 
-class Qwen3Vl final : public PictureModelOf<DecodingLlama<DeepBlock>> {
- public:
-  Qwen3Vl(const QwenVlConfig& config, const HeadRequest& head)
-      : Qwen3Vl(config, qwen_vl_shape<QwenVlShape>(config, head)) {}
-  config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
-
- private:
-  Qwen3Vl(const QwenVlConfig& config, QwenVlShape shape)
-      : PictureModelOf(shape.texts, shape.input), config_(config), shape_(std::move(shape)) {}
-
-  Tensor features_MD(const Batch& batch, const Tensor& like, Pass& pass) const override {
-    rotate_in_three(batch, input_, *ropes_.of(0), shape_.axes(), like, pass);
-    return leave_for_layers(visual(batch.pictures, pass), like, pass);
-  }
-
-  const QwenVlConfig config_;
-  const QwenVlShape shape_;
-  QwenTower& visual = child<QwenTower>("model.visual", shape_.tower);
-};
-
 }  // namespace
 
 void register_qwen3_vl(Registries& hone) {
+  using Qwen3Vl = QwenVlModel<DecodingLlama<DeepBlock>, QwenVlShape>;
   hone.models.add<Qwen3Vl, QwenVlConfig>("qwen3_vl", "Qwen3-VL: texts with pictures of any size.");
 }
 

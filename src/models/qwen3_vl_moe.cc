@@ -1,16 +1,14 @@
 // Qwen3-VL (Bai et al., 2025, arXiv:2511.21631) with routed experts in place of the MLP, which files have as one tensor
 // of all.
 //
-// Letters in tensor names: N tokens, D hidden, K experts of a token, E experts; M tokens of pictures.
+// Letters in tensor names: N tokens, D hidden, K experts of a token, E experts.
 // Children carry Hugging Face's names.
 #include <ATen/ATen.h>
 
 #include "hone/registry.h"
-#include "models/deep_stack.h"
+#include "models/balanced_model.h"
 #include "models/expert_stacks.h"
-#include "models/picture_model.h"
-#include "models/qwen_tower.h"
-#include "models/qwen_vl_config.h"
+#include "models/qwen_vl_model.h"
 #include "nn/experts.h"
 #include "ops/router.h"
 
@@ -69,34 +67,10 @@ class DeepMoeBlock final : public nn::ResidualBlock {
   nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
 };
 
-class Qwen3VlMoe final : public PictureModelOf<LlamaModel<DeepMoeBlock, Qwen3MoeShape>> {
- public:
-  Qwen3VlMoe(const QwenVlConfig& config, const HeadRequest& head)
-      : Qwen3VlMoe(config, qwen_vl_shape<Qwen3VlMoeShape>(config, head)) {}
-  Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
-    if (pass.training) nn::balance(pass, s.experts_per_token, s.balance);
-    return PictureModelOf::finish(x_1ND, pass);
-  }
-  bool shares_prefixes() const override { return false; }  // the router's loss counts each token of each document
-  config::Node hf_config() const override { return to_hf_config(config_, shape_, dtype()); }
-
- private:
-  Qwen3VlMoe(const QwenVlConfig& config, Qwen3VlMoeShape shape)
-      : PictureModelOf(shape.texts, shape.input), config_(config), shape_(std::move(shape)) {}
-
-  Tensor features_MD(const Batch& batch, const Tensor& like, Pass& pass) const override {
-    rotate_in_three(batch, input_, *ropes_.of(0), shape_.axes(), like, pass);
-    return leave_for_layers(visual(batch.pictures, pass), like, pass);
-  }
-
-  const QwenVlConfig config_;
-  const Qwen3VlMoeShape shape_;
-  QwenTower& visual = child<QwenTower>("model.visual", shape_.tower);
-};
-
 }  // namespace
 
 void register_qwen3_vl_moe(Registries& hone) {
+  using Qwen3VlMoe = QwenVlModel<Balanced<LlamaModel<DeepMoeBlock, Qwen3MoeShape>>, Qwen3VlMoeShape>;
   hone.models.add<Qwen3VlMoe, QwenVlConfig>("qwen3_vl_moe", "Qwen3-VL with routed experts: texts with pictures.");
 }
 

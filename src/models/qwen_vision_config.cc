@@ -11,6 +11,7 @@
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "models/check_parameters.h"
+#include "models/hf_values.h"
 #include "models/quick_gelu.h"
 #include "nn/rope.h"
 
@@ -136,33 +137,31 @@ void QwenVisionConfig::validate(Problems& problems) const { resolve(*this, probl
 
 Node to_hf_config(const QwenVisionConfig& c, const QwenVisionShape& s, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   const auto list = [](const std::vector<std::int64_t>& values) {
     return config::Values<std::vector<std::int64_t>>::write(values);
   };
   const bool plain = !s.windows && !s.learned;
   if (s.deep) node.at_or_add("deepstack_visual_indexes") = list(s.deep_blocks);
-  node.at_or_add("depth") = number(s.depth);
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
-  if (plain) node.at_or_add("embed_dim") = number(s.hidden);
+  node.at_or_add("depth") = hf_number(s.depth);
+  if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
+  if (plain) node.at_or_add("embed_dim") = hf_number(s.hidden);
   if (s.windows) node.at_or_add("fullatt_block_indexes") = list(full_blocks(c));
-  node.at_or_add("hidden_act") = text(s.activation);
-  node.at_or_add("hidden_size") = number(plain ? s.out : s.hidden);
-  node.at_or_add("in_channels") = number(3);
+  node.at_or_add("hidden_act") = hf_text(s.activation);
+  node.at_or_add("hidden_size") = hf_number(plain ? s.out : s.hidden);
+  node.at_or_add("in_channels") = hf_number(3);
   node.at_or_add("initializer_range") = nn::hf_float(s.std);
-  if (!plain) node.at_or_add("intermediate_size") = number(s.inner);
-  if (plain) node.at_or_add("mlp_ratio") = number(c.mlp_ratio.value_or(4));
-  node.at_or_add("model_type") = text(s.type);
-  node.at_or_add("num_heads") = number(s.heads);
-  if (s.learned) node.at_or_add("num_position_embeddings") = number(s.side * s.side);
-  if (!plain) node.at_or_add("out_hidden_size") = number(s.out);
-  node.at_or_add("patch_size") = number(s.patch);
+  if (!plain) node.at_or_add("intermediate_size") = hf_number(s.inner);
+  if (plain) node.at_or_add("mlp_ratio") = hf_number(c.mlp_ratio.value_or(4));
+  node.at_or_add("model_type") = hf_text(s.type);
+  node.at_or_add("num_heads") = hf_number(s.heads);
+  if (s.learned) node.at_or_add("num_position_embeddings") = hf_number(s.side * s.side);
+  if (!plain) node.at_or_add("out_hidden_size") = hf_number(s.out);
+  node.at_or_add("patch_size") = hf_number(s.patch);
   node.at_or_add("rope_parameters") = write_axial(s.theta);
-  node.at_or_add("spatial_merge_size") = number(s.merge);
-  node.at_or_add("temporal_patch_size") = number(s.frames);
-  if (s.windows) node.at_or_add("tokens_per_second") = number(c.tokens_per_second.value_or(4));
-  if (s.windows) node.at_or_add("window_size") = number(c.window_size.value_or(112));
+  node.at_or_add("spatial_merge_size") = hf_number(s.merge);
+  node.at_or_add("temporal_patch_size") = hf_number(s.frames);
+  if (s.windows) node.at_or_add("tokens_per_second") = hf_number(c.tokens_per_second.value_or(4));
+  if (s.windows) node.at_or_add("window_size") = hf_number(c.window_size.value_or(112));
   return node;
 }
 

@@ -5,11 +5,9 @@
 
 #include <algorithm>
 
-#include "base/log.h"
-#include "base/strings.h"
 #include "hone/config_read.h"
+#include "models/hf_values.h"
 #include "models/llama_families.h"
-#include "models/picture_model.h"
 #include "models/picture_texts.h"
 #include "models/sections.h"
 
@@ -101,23 +99,17 @@ Shape resolve_as(const QwenVlConfig& c, Problems& problems) {
   const QwenVlKind& kind = qwen_vl_kind(c.model_type);
   s.vision_config.model_type = kind.tower;
   const std::size_t before = problems.size();
-  read_section(c.vision_config, "vision_config", s.vision_config, problems);
-  if (problems.size() != before) return s;
-  {
-    const Problems::Scope scope(problems, "vision_config.");
-    s.tower = resolve(s.vision_config, problems);
-  }
-  problems.require(s.tower.type == kind.tower, "vision_config.model_type",
-                   fmt::format("got \"{}\", expected {}", s.vision_config.model_type, kind.tower));
+  s.tower = read_part(c.vision_config, "vision_config", s.vision_config, problems);
+  if (problems.size() == before)
+    problems.require(s.tower.type == kind.tower, "vision_config.model_type",
+                     fmt::format("got \"{}\", expected {}", s.vision_config.model_type, kind.tower));
   read_qwen_tokens(c, s);
   read_qwen_texts(c, s, problems);
   if (problems.size() != before) return s;
   problems.require(s.tower.out == s.texts.hidden,
                    c.model_type == "qwen2_vl" ? "vision_config.hidden_size" : "vision_config.out_hidden_size",
                    fmt::format("got {}, expected text_config.hidden_size ({})", s.tower.out, s.texts.hidden));
-  problems.require(s.tokens.image < s.texts.vocab, "image_token_id",
-                   fmt::format("got {}, expected a token below vocab_size ({})", s.tokens.image, s.texts.vocab));
-  s.input = {.token = static_cast<std::int32_t>(s.tokens.image),
+  s.input = {.token = picture_token(s.tokens.image, "image_token_id", s.texts.vocab, problems),
              .patch_size = s.tower.patch,
              .frames = s.tower.frames,
              .merged = s.tower.merge};
@@ -129,13 +121,7 @@ template <class Shape>
 Shape qwen_vl_shape(const QwenVlConfig& config, const HeadRequest& head) {
   Problems problems;
   Shape shape = resolve_as<Shape>(config, problems);
-  problems.raise("the model's configuration");
-  refuse_labels(head, config.model_type);
-  warn_ignored(shape.text_config);
-  if (!shape.left_out.empty())
-    log::warning("config.json: no tokens of the model, and left out: {}; it has {}", join(shape.left_out, ", "),
-                 shape.texts.vocab);
-  return shape;
+  return settled(std::move(shape), config.model_type, head, problems);
 }
 
 std::vector<std::int64_t> QwenVlParts::axes() const { return axes_of(sections, by_turns); }
@@ -150,29 +136,24 @@ void QwenVlConfig::validate(Problems& problems) const {
 template <class C, class S>
 Node to_hf_config(const QwenVlConfig& c, const QwenVlShapeOf<C, S>& s, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
-  node.at_or_add("architectures") = Node::list({text(qwen_vl_kind(c.model_type).architecture)});
-  for (const auto& [key, id] : {std::pair{"bos_token_id", &s.bos_token_id},
-                                {"eos_token_id", &s.eos_token_id},
-                                {"pad_token_id", &s.pad_token_id}})
-    if (!id->node.is_null()) node.at_or_add(key) = id->node;
-  if (!dtype.empty()) node.at_or_add("dtype") = text(dtype);
-  node.at_or_add("image_token_id") = number(s.tokens.image);
-  node.at_or_add("model_type") = text(c.model_type);
+  node.at_or_add("architectures") = Node::list({hf_text(qwen_vl_kind(c.model_type).architecture)});
+  write_ids(s, node);
+  if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
+  node.at_or_add("image_token_id") = hf_number(s.tokens.image);
+  node.at_or_add("model_type") = hf_text(c.model_type);
   Node texts = without(to_hf_config(s.text_config, s.texts, dtype), {"architectures", "tie_word_embeddings"});
   write_sections(s.sections, s.by_turns, texts);
   if (qwen_vl_kind(c.model_type).ties_above) {
     const bool said = s.texts_tied.value_or(c.model_type == "qwen3_vl_moe");
-    texts.at_or_add("tie_word_embeddings") = config::Values<bool>::write(said);
+    texts.at_or_add("tie_word_embeddings") = hf_flag(said);
     sort_keys(texts);
   }
   node.at_or_add("text_config") = std::move(texts);
-  node.at_or_add("tie_word_embeddings") = config::Values<bool>::write(s.texts.tied);
-  node.at_or_add("video_token_id") = number(s.tokens.video);
+  node.at_or_add("tie_word_embeddings") = hf_flag(s.texts.tied);
+  node.at_or_add("video_token_id") = hf_number(s.tokens.video);
   node.at_or_add("vision_config") = to_hf_config(s.vision_config, s.tower, dtype);
-  node.at_or_add("vision_end_token_id") = number(s.tokens.end);
-  node.at_or_add("vision_start_token_id") = number(s.tokens.start);
+  node.at_or_add("vision_end_token_id") = hf_number(s.tokens.end);
+  node.at_or_add("vision_start_token_id") = hf_number(s.tokens.start);
   return node;
 }
 

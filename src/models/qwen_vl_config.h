@@ -9,38 +9,40 @@
 #include "hone/config.h"
 #include "hone/model.h"
 #include "models/llama_config.h"
+#include "models/picture_keys.h"
 #include "models/qwen3_5_config.h"
 #include "models/qwen3_moe_config.h"
 #include "models/qwen_vision_config.h"
 
 namespace hone::models {
 
-struct QwenVlConfig {
+struct QwenVlConfig : TextIds {
+  using Base = TextIds;
   std::string model_type = "qwen2_5_vl";
   config::Open text_config, vision_config;
   std::optional<std::int64_t> image_token_id, video_token_id, vision_start_token_id, vision_end_token_id,
       vision_token_id;
   std::optional<bool> tie_word_embeddings;
-  config::Open bos_token_id, eos_token_id, pad_token_id;
 
   static constexpr auto fields() {
     using C = QwenVlConfig;
-    return std::tuple{
-        field("model_type", &C::model_type, "qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_vl_moe, qwen3_5 or qwen3_5_moe."),
-        field("text_config", &C::text_config,
-              "The model of texts: keys of qwen2, of qwen3_vl those of qwen3, of qwen3_vl_moe those of qwen3_moe, of "
-              "qwen3_5 those of qwen3_5_text, of qwen3_5_moe those of qwen3_5_moe_text."),
-        field("vision_config", &C::vision_config, "The vision tower."),
-        field("image_token_id", &C::image_token_id,
-              "Token that stands for pictures; default 151655, in qwen3_5 and qwen3_5_moe 248056.", at_least(0)),
-        field("video_token_id", &C::video_token_id, "Kept for others: hone reads no videos.", at_least(0)),
-        field("vision_start_token_id", &C::vision_start_token_id, "Kept for others: texts have it before pictures."),
-        field("vision_end_token_id", &C::vision_end_token_id, "Kept for others: texts have it behind pictures."),
-        field("vision_token_id", &C::vision_token_id, "No effect."),
-        field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight."),
-        field("bos_token_id", &C::bos_token_id, "Token that begins texts."),
-        field("eos_token_id", &C::eos_token_id, "Token that ends texts, or several."),
-        field("pad_token_id", &C::pad_token_id, "Kept for others: text_config says which row gets no gradient.")};
+    return std::tuple_cat(
+        std::tuple{
+            field("model_type", &C::model_type,
+                  "qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_vl_moe, qwen3_5 or qwen3_5_moe."),
+            field("text_config", &C::text_config,
+                  "The model of texts: keys of qwen2, of qwen3_vl those of qwen3, of qwen3_vl_moe those of "
+                  "qwen3_moe, of qwen3_5 those of qwen3_5_text, of qwen3_5_moe those of qwen3_5_moe_text."),
+            field("vision_config", &C::vision_config, "The vision tower."),
+            field("image_token_id", &C::image_token_id,
+                  "Token that stands for pictures; default 151655, in qwen3_5 and qwen3_5_moe 248056.", at_least(0)),
+            field("video_token_id", &C::video_token_id, "Kept for others: hone reads no videos.", at_least(0)),
+            field("vision_start_token_id", &C::vision_start_token_id,
+                  "Kept for others: texts have it before pictures."),
+            field("vision_end_token_id", &C::vision_end_token_id, "Kept for others: texts have it behind pictures."),
+            field("vision_token_id", &C::vision_token_id, "No effect."),
+            field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight.")},
+        TextIds::fields());
   }
   void validate(Problems& problems) const;
 };

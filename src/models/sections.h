@@ -28,6 +28,17 @@ void read_section(const config::Open& section, const std::string& name, T& into,
   config::Values<T>::read(node, into, {problems, name, {}});
 }
 
+// A section, and what it means by resolve(into, more..., problems), whose problems are named by it. Of one that cannot
+// be read nothing.
+template <class T, class... More>
+auto read_part(const config::Open& section, const char* name, T& into, Problems& problems, const More&... more) {
+  const std::size_t before = problems.size();
+  read_section(section, name, into, problems);
+  if (problems.size() != before) return decltype(resolve(into, more..., problems)){};
+  const Problems::Scope scope(problems, std::string(name) + ".");
+  return resolve(into, more..., problems);
+}
+
 // Of a section that is written.
 inline config::Node without(config::Node section, std::initializer_list<std::string_view> keys) {
   std::erase_if(section.entries(), [&](const config::Node::Entry& entry) {

@@ -8,6 +8,7 @@
 
 #include "hone/config_read.h"
 #include "models/check_parameters.h"
+#include "models/hf_values.h"
 #include "models/quick_gelu.h"
 #include "nn/rope.h"
 
@@ -65,23 +66,22 @@ SiglipShape resolve(const SiglipConfig& c, const std::string& type, Problems& pr
 
 Node to_hf_config(const SiglipConfig& c, const SiglipShape& s, const std::string& dtype) {
   Node node = Node::map();
-  const auto number = [](std::int64_t value) { return config::Values<std::int64_t>::write(value); };
   const bool plain = s.model_type == kSiglip || s.any_size;
   node.at_or_add("attention_dropout") = nn::hf_float(c.attention_dropout);
   if (!dtype.empty()) node.at_or_add("dtype") = Node::scalar(dtype, /*quoted=*/true);
   node.at_or_add("hidden_act") = Node::scalar(c.hidden_act, /*quoted=*/true);
-  node.at_or_add("hidden_size") = number(s.block.hidden);
-  if (!s.any_size) node.at_or_add("image_size") = number(s.image);
+  node.at_or_add("hidden_size") = hf_number(s.block.hidden);
+  if (!s.any_size) node.at_or_add("image_size") = hf_number(s.image);
   if (!plain) node.at_or_add("initializer_range") = nn::hf_float(c.initializer_range);
-  node.at_or_add("intermediate_size") = number(s.block.inner);
+  node.at_or_add("intermediate_size") = hf_number(s.block.inner);
   node.at_or_add("layer_norm_eps") = nn::hf_float(c.layer_norm_eps);
   node.at_or_add("model_type") = Node::scalar(s.model_type, /*quoted=*/true);
-  node.at_or_add("num_attention_heads") = number(s.block.heads);
-  node.at_or_add("num_channels") = number(c.num_channels);
-  node.at_or_add("num_hidden_layers") = number(s.layers);
-  if (s.any_size) node.at_or_add("num_patches") = number(s.positions());
-  node.at_or_add("patch_size") = number(s.patch);
-  if (plain) node.at_or_add("vision_use_head") = config::Values<bool>::write(s.has_head);
+  node.at_or_add("num_attention_heads") = hf_number(s.block.heads);
+  node.at_or_add("num_channels") = hf_number(c.num_channels);
+  node.at_or_add("num_hidden_layers") = hf_number(s.layers);
+  if (s.any_size) node.at_or_add("num_patches") = hf_number(s.positions());
+  node.at_or_add("patch_size") = hf_number(s.patch);
+  if (plain) node.at_or_add("vision_use_head") = hf_flag(s.has_head);
   return node;
 }
 

@@ -6,6 +6,7 @@
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "models/check_parameters.h"
+#include "models/hf_values.h"
 #include "nn/rope.h"
 
 namespace hone::models {
@@ -91,26 +92,25 @@ Node to_hf_config(const T5Config& c, const T5Shape& s, const std::string& dtype)
   const auto number = [&](const char* key, std::int64_t value) {
     put(key, config::Values<std::int64_t>::write(value));
   };
-  const auto text = [](const std::string& value) { return Node::scalar(value, /*quoted=*/true); };
   const auto flag = [&](const char* key, bool value) { put(key, config::Values<bool>::write(value)); };
-  put("architectures", Node::list({text(class_of(c))}));
+  put("architectures", Node::list({hf_text(class_of(c))}));
   if (c.model_type == "mt5" || !c.bos_token_id.node.is_null()) put("bos_token_id", c.bos_token_id.node);
   put("classifier_dropout", nn::hf_float(c.classifier_dropout));
   number("d_ff", s.inner);
   number("d_kv", s.head_size);
   number("d_model", s.hidden);
   number("decoder_start_token_id", s.start);
-  put("dense_act_fn", text(s.activation_name));
+  put("dense_act_fn", hf_text(s.activation_name));
   put("dropout_rate", nn::hf_float(s.dropout));
-  if (!dtype.empty()) put("dtype", text(dtype));
+  if (!dtype.empty()) put("dtype", hf_text(dtype));
   put("eos_token_id", c.eos_token_id.node);
-  put("feed_forward_proj", text(c.feed_forward_proj.value_or(is_old(c) ? "relu" : "gated-gelu")));
+  put("feed_forward_proj", hf_text(c.feed_forward_proj.value_or(is_old(c) ? "relu" : "gated-gelu")));
   put("initializer_factor", nn::hf_float(s.factor));
   flag("is_decoder", false);
   flag("is_encoder_decoder", true);
   flag("is_gated_act", s.gated);
   put("layer_norm_epsilon", nn::hf_float(s.eps));
-  put("model_type", text(c.model_type));
+  put("model_type", hf_text(c.model_type));
   if (c.n_positions) number("n_positions", *c.n_positions);
   number("num_decoder_layers", s.decoder_layers);
   number("num_heads", s.heads);

@@ -161,21 +161,21 @@ Output Model::forward(const Batch& batch, Pass& pass) const {
   return output;
 }
 
-void Model::set_beside(const std::string& name, std::shared_ptr<Model> model) {
-  HONE_ASSERT(!name.empty() && model);
+void Model::set_beside(const std::string& name, std::shared_ptr<SavedModule> module) {
+  HONE_ASSERT(!name.empty() && module);
   std::erase_if(beside_, [&](const auto& entry) { return entry.first == name; });
-  beside_.emplace_back(name, std::move(model));
+  beside_.emplace_back(name, std::move(module));
 }
 
 void Model::each_with_adapters(const std::function<void(const std::string&, Weight&)>& visit) {
   Module::each_with_adapters(visit);
-  for (const auto& [own, model] : beside_)
-    model->each_with_adapters([&, &its = own](const std::string& name, Weight& w) { visit(its + "." + name, w); });
+  for (const auto& [own, module] : beside_)
+    module->each_with_adapters([&, &its = own](const std::string& name, Weight& w) { visit(its + "." + name, w); });
 }
 
 void Model::set_device(at::Device device) {
   Module::set_device(device);
-  for (const auto& [name, model] : beside_) model->set_device(device);
+  for (const auto& [name, module] : beside_) module->set_device(device);
 }
 
 void Model::check_length(std::int64_t length, const std::string& option) const {

@@ -23,7 +23,7 @@ struct EachToken {
 
 const Model* model_beside(const Model& model, const std::string& name) {
   for (const auto& [own, found] : model.beside())
-    if (own == name) return found.get();
+    if (own == name) return found->as_model();
   return nullptr;
 }
 

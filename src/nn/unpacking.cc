@@ -55,9 +55,9 @@ void unpack_in_blocks(Model& model) {
   if (all > 0) model.set_unpacking(std::make_unique<Unpacking>(std::move(blocks)));
 }
 
-Held held_in_few_bits(const Model& model) {
+Held held_in_few_bits(const Module& module) {
   Held held;
-  model.each_weight([&](const std::string&, const Weight& weight) {
+  module.each_weight([&](const std::string&, const Weight& weight) {
     const ops::Quantized* quantized = weight.quantized();
     if (!quantized) return;
     held.weights += 1, held.bytes += quantized->bytes();

@@ -61,19 +61,10 @@ config::Node VectorModule::hf_config() const {
   return node;
 }
 
-Tensor VectorModule::embed(const Batch&, Pass&) const {
-  HONE_ASSERT(false);
-  return {};
-}
-Tensor VectorModule::finish(const Tensor&, Pass&) const {
-  HONE_ASSERT(false);
-  return {};
-}
-
 std::vector<NamedVectorModule> vector_modules(const Model& model) {
   std::vector<NamedVectorModule> all;
   for (const auto& [name, one] : model.beside())
-    if (const auto* module = dynamic_cast<const VectorModule*>(one.get())) all.push_back({name, module});
+    if (const VectorModule* module = one->as_vector_module()) all.push_back({name, module});
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "hone/config.h"
 #include "hone/layers.h"
 #include "hone/model.h"
 
@@ -24,19 +25,14 @@ struct VectorModuleForm {
 // Whether hone has an activation of this class.
 bool knows_vector_activation(const std::string& name);
 
-class VectorModule final : public Model {
+class VectorModule final : public SavedModule {
  public:
   explicit VectorModule(VectorModuleForm form);
   Tensor operator()(const Tensor& x_SD, const Pass& pass) const;
   const VectorModuleForm& form() const { return form_; }
 
-  config::Node hf_config() const override;  // the module's config.json
-  std::int64_t vocab_size() const override { return 0; }
-  std::int64_t max_positions() const override { return 0; }
-  std::vector<const Block*> blocks() const override { return {}; }
-  // It is of vectors: REQUIRES: nobody calls them.
-  Tensor embed(const Batch& batch, Pass& pass) const override;
-  Tensor finish(const Tensor& x_BTD, Pass& pass) const override;
+  config::Node hf_config() const override;
+  const VectorModule* as_vector_module() const override { return this; }
 
  private:
   const VectorModuleForm form_;

@@ -259,6 +259,17 @@ void AnswerObjective::tell(const Judged& judged, const StepContext& context) {
   tell_completions(judged.rollout, numbers, drawing_.num_completions_to_print, context);
 }
 
+// Answers to a prompt that are all rewarded alike teach nothing; a step of them may be chance.
+void AnswerObjective::warn_where_alike(const Moments& alike, const World& world) {
+  constexpr int kSteps = 10;
+  const bool all = !rewards_.empty() && settings_.each > 1 && alike.count > 0 && alike.low == 1;
+  alike_steps_ = all ? alike_steps_ + 1 : 0;
+  if (alike_steps_ == kSteps && world.is_first())
+    warnings_.warning(fmt::format("all answers to each prompt were rewarded alike in the last {} steps: there is "
+                                  "nothing to learn from that",
+                                  kSteps));
+}
+
 // What the step's answers are like, as TRL tells it; the same for each of the step's updates.
 void AnswerObjective::tell_moments(const Judged& judged, const World& world) {
   ValuesByName values{{kLength, lengths_of(judged.rollout, false)}, {"complete", lengths_of(judged.rollout, true)}};
@@ -269,6 +280,7 @@ void AnswerObjective::tell_moments(const Judged& judged, const World& world) {
   const auto moments = moments_over(world, values);
   if (!rewards_.empty() && moments.at(kReward).count == 0 && world.is_first())
     warnings_.warning("no reward says anything of any answer of the step: there is nothing to learn from it");
+  warn_where_alike(moments.at("alike"), world);
   told_.clear();
   const auto add = [&](const std::string& name, double value) { told_[name] = {value, 1}; };
   const auto add_std = [&](const std::string& name, const Moments& of) {

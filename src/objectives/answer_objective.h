@@ -121,6 +121,7 @@ class AnswerObjective : public Objective {
   Judged judged(const Group& group, std::int64_t each, const SeedOfAnswer& seed, const StepContext& context) const;
   bool has_environment() const { return !drawing_.environment.command.empty(); }
   void tell_moments(const Judged& judged, const World& world);
+  void warn_where_alike(const Moments& alike, const World& world);
   bool counts_outcomes() const;  // whether a reward goes by what the environment says
   void judge(Judged& judged, const StepContext& context) const;
   void add_turns(const Batch& batch, LossTerms& result) const;
@@ -129,6 +130,7 @@ class AnswerObjective : public Objective {
   std::vector<std::unique_ptr<Reward>> rewards_;
   std::vector<std::string> reward_names_;
   log::Limiter warnings_;
+  int alike_steps_ = 0;  // the last ones, of which no answer was rewarded more than another to the same prompt
 };
 
 }  // namespace hone::objectives

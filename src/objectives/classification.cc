@@ -5,31 +5,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "hone/config_read.h"
+#include "hone/evaluation.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
 #include "hone/world.h"
+#include "nn/regression_loss.h"
 #include "tensor/host.h"
 
 namespace hone::objectives {
 
-// Of numbers: how far they are from those that are wanted, or, of numbers between 0 and 1, how unlikely these are.
-enum class RegressionLoss { squared_error, binary_cross_entropy };
+using nn::RegressionLoss;
 
-}  // namespace hone::objectives
-
-template <>
-inline constexpr auto hone::config::enum_names<hone::objectives::RegressionLoss> =
-    std::to_array<std::pair<hone::objectives::RegressionLoss, std::string_view>>(
-        {{hone::objectives::RegressionLoss::squared_error, "squared_error"},
-         {hone::objectives::RegressionLoss::binary_cross_entropy, "binary_cross_entropy"}});
-
-namespace hone::objectives {
 namespace {
 
 class Classification final : public Objective {
@@ -80,8 +70,20 @@ class Classification final : public Objective {
                        config_.problem_type == ProblemType::single_label_classification ? 2 : 1);
   }
   std::vector<std::string> evaluations() const override {
-    if (config_.problem_type == ProblemType::regression) return {"regression"};
+    if (config_.problem_type == ProblemType::regression) return {};
     return {config_.problem_type == ProblemType::multi_label_classification ? "multi_label" : "classification"};
+  }
+  // Of numbers, measured as they are learnt.
+  std::vector<std::shared_ptr<const Evaluation>> further_evaluations() const override {
+    if (config_.problem_type != ProblemType::regression) return {};
+    config::Choice<Evaluation> numbers;
+    Problems problems;
+    config::Values<config::Choice<Evaluation>>::read(
+        config::Node::map({{"type", config::Node::scalar("regression")},
+                           {"regression_loss", config::Values<RegressionLoss>::write(config_.regression_loss)}}),
+        numbers, {problems, "regression"});
+    problems.raise();
+    return {registries().evals.make(numbers)};
   }
 
   Groups prepare(Group group, StepContext& context) override {

@@ -1,11 +1,8 @@
 // Embedding models: texts become vectors, near those of what they are like or what answers them.
 //
-// All pairs of a step are compared with each other, whatever its micro-batches and ranks: their vectors are made
-// without a graph first, and what the step's loss says of each of them is then learnt micro-batch by micro-batch
-// (GradCache: Gao et al., 2021, arXiv:2101.06983). The first numbers of a vector may be made a good vector by
-// themselves (Kusupati et al., 2022, arXiv:2205.13147).
+// The first numbers of a vector may be made a good vector by themselves (Kusupati et al., 2022, arXiv:2205.13147).
 //
-// Letters: S documents, D numbers of a vector, P pairs.
+// Letters: S documents, D numbers of a vector.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
@@ -13,34 +10,34 @@
 #include <algorithm>
 #include <set>
 
-#include "base/spans.h"
 #include "hone/config_read.h"
-#include "hone/objective.h"
 #include "hone/registry.h"
-#include "hone/world.h"
 #include "hub/sentence_files.h"
 #include "nn/text_embedding.h"
 #include "nn/vector_module.h"
 #include "objectives/embedding_losses.h"
-#include "objectives/embedding_step.h"
-#include "objectives/means.h"
+#include "objectives/guide.h"
 #include "objectives/neighbours.h"
-#include "tensor/device.h"
-#include "tensor/host.h"
+#include "objectives/text_objective.h"
 
 namespace hone::objectives {
 namespace {
 
-// What prepare() leaves of the whole step: of each document the loss's gradient, of each pair (triplet) its loss and
-// whether it is right.
-constexpr const char *kSlopesOfTexts = "slopes", *kPairLosses = "losses", *kRightOnes = "right";
+constexpr double kTemperature = 0.05, kGuidedTemperature = 0.01, kMargin = 0.2;
 
-class Embedding final : public Objective {
+class Embedding final : public TextObjective {
  public:
   struct Config {
     EmbeddingLoss loss_type = EmbeddingLoss::multiple_negatives_ranking;
-    double temperature = 0.05, margin = 0.2;
+    std::optional<double> temperature, margin;
     Distance distance = Distance::cosine;
+    std::vector<Direction> directions = {Direction::query_to_doc};
+    PartitionMode partition_mode = PartitionMode::joint;
+    std::optional<HardnessMode> hardness_mode;
+    double hardness_strength = 0;
+    std::string guide;
+    MarginStrategy margin_strategy = MarginStrategy::absolute;
+    bool contrast_anchors = true, contrast_positives = true;
     std::optional<nn::Pooling> pooling;
     std::optional<bool> normalize;
     std::optional<std::string> query_prompt, document_prompt;
@@ -51,15 +48,37 @@ class Embedding final : public Objective {
       return std::tuple{
           field("loss_type", &C::loss_type,
                 "multiple_negatives_ranking: a query's own document is to be nearer than all others of the step "
-                "(InfoNCE); triplet: nearer than its negatives, by margin; cosent, cosine_similarity: of pairs with a "
-                "score, whose order or values the cosines are to have."),
-          field(
-              "temperature", &C::temperature,
-              "Of multiple_negatives_ranking and cosent: cosines are divided by it (sentence-transformers' scale is 1 "
-              "/ temperature); small values let the nearest negatives count alone.",
-              {.low = 1e-6}),
-          field("margin", &C::margin, "Of triplet: by so much a negative is to be farther away.", at_least(0)),
+                "(InfoNCE); gist: than those that a guide does not find right, too; triplet: nearer than its "
+                "negatives, by margin; cosent, angle, cosine_similarity: of pairs with a score, whose order or values "
+                "the cosines (of angle: cosines and sines) are to have."),
+          field("temperature", &C::temperature,
+                "Of multiple_negatives_ranking, gist, cosent and angle: cosines are divided by it "
+                "(sentence-transformers' scale is 1 / temperature); small values let the nearest negatives count "
+                "alone; default: 0.05, of gist 0.01.",
+                {.low = 1e-6}),
+          field("margin", &C::margin,
+                "Of triplet: by so much a negative is to be farther away, default 0.2; of gist: what the guide finds "
+                "as near as the right document, but for so much, is no negative, default 0.",
+                at_least(0)),
           field("distance", &C::distance, "Of triplet: what near and far are measured by."),
+          field("directions", &C::directions,
+                "Of multiple_negatives_ranking: what is compared: query_to_doc, which must be among them, "
+                "query_to_query, doc_to_query, doc_to_doc."),
+          field("partition_mode", &C::partition_mode,
+                "Of several directions: whether a query's own document is to be told from what all of them compare it "
+                "with (joint), or from that of each, whose losses' mean is learnt (per_direction)."),
+          field("hardness_mode", &C::hardness_mode,
+                "Of multiple_negatives_ranking: which negatives weigh more, the nearer they are to the query: other "
+                "pairs' documents, the record's own negatives, or both; default: none."),
+          field("hardness_strength", &C::hardness_strength,
+                "With hardness_mode: so many times their cosine negatives have more; 0 is none.", at_least(0)),
+          field("guide", &C::guide,
+                "Of gist: the folder of an embedding model of the same tokenizer, which says what is no negative."),
+          field("margin_strategy", &C::margin_strategy,
+                "Of gist: whether margin is taken off the guide's cosine of query and document (absolute), or that "
+                "share of it (relative)."),
+          field("contrast_anchors", &C::contrast_anchors, "Of gist: queries are each other's negatives, too."),
+          field("contrast_positives", &C::contrast_positives, "Of gist: so are documents."),
           field(
               "pooling", &C::pooling,
               "What stands for a text: the mean of its tokens' states, the first's (cls) or the last's; default: what "
@@ -77,12 +96,7 @@ class Embedding final : public Objective {
           field("matryoshka_weights", &C::matryoshka_weights, "Of these losses, as many; default: 1 of each.")};
     }
     void validate(Problems& problems) const {
-      const bool is_triplet = loss_type == EmbeddingLoss::triplet;
-      const Config usual;
-      problems.require(is_triplet || margin == usual.margin, "margin", "only with loss_type triplet");
-      problems.require(is_triplet || distance == usual.distance, "distance", "only with loss_type triplet");
-      problems.require(compares_pairs(loss_type) || temperature == usual.temperature, "temperature",
-                       "only with loss_type multiple_negatives_ranking or cosent");
+      check_losses(problems);
       problems.require(std::set(matryoshka_dims.begin(), matryoshka_dims.end()).size() == matryoshka_dims.size(),
                        "matryoshka_dims", "got one of them twice, expected each once");
       for (const std::int64_t dims : matryoshka_dims)
@@ -92,6 +106,24 @@ class Embedding final : public Objective {
                        fmt::format("got {} for {} matryoshka_dims; expected as many", matryoshka_weights.size(),
                                    matryoshka_dims.size()));
     }
+
+   private:
+    void check_losses(Problems& problems) const {
+      const Config usual;
+      const bool is_gist = loss_type == EmbeddingLoss::gist, is_triplet = loss_type == EmbeddingLoss::triplet;
+      const auto only = [&](bool holds, bool is_usual, const char* option, const char* types) {
+        problems.require(holds || is_usual, option, fmt::format("only with loss_type {}", types));
+      };
+      only(is_triplet || is_gist, !margin, "margin", "triplet or gist");
+      only(is_triplet, distance == usual.distance, "distance", "triplet");
+      only(compares_pairs(loss_type), !temperature, "temperature", "multiple_negatives_ranking, gist, cosent or angle");
+      only(is_gist, margin_strategy == usual.margin_strategy, "margin_strategy", "gist");
+      only(is_gist, contrast_anchors, "contrast_anchors", "gist");
+      only(is_gist, contrast_positives, "contrast_positives", "gist");
+      only(is_gist, guide.empty(), "guide", "gist");
+      problems.require(!is_gist || !guide.empty(), "guide", "loss_type gist asks a guide; expected a model's folder");
+      check_ranking(loss_type, {directions, partition_mode, hardness_mode, hardness_strength}, problems);
+    }
   };
   explicit Embedding(Config config) : config_(std::move(config)) {}
 
@@ -100,9 +132,11 @@ class Embedding final : public Objective {
     needs.compares_records = compares_pairs(config_.loss_type);
     needs.query_prompt = config_.query_prompt.value_or("");
     needs.document_prompt = config_.document_prompt.value_or("");
+    if (!config_.guide.empty()) needs.models[kGuide] = config_.guide, needs.models_read_same_tokens = true;
     return needs;
   }
   void check(const Model& model) const override {
+    if (!config_.guide.empty()) Guide::check(config_.guide);
     const std::int64_t width = nn::embedding_width(model);
     for (const std::int64_t dims : config_.matryoshka_dims)
       if (dims > width)
@@ -110,12 +144,12 @@ class Embedding final : public Objective {
                                                    "of the model's vectors",
                                                    dims, width));
   }
-  std::vector<std::string> evaluations() const override { return {}; }
   std::optional<std::vector<std::string>> measures() const override {
-    return needs_score() ? std::vector<std::string>{} : std::vector<std::string>{"accuracy"};
+    return learns_scores(config_.loss_type) ? std::vector<std::string>{} : std::vector<std::string>{"accuracy"};
   }
   std::vector<std::shared_ptr<const Evaluation>> further_evaluations() const override {
-    return {make_neighbours(config_.pooling, needs_score() ? Neighbours::by_score : Neighbours::of_queries)};
+    const bool by_score = learns_scores(config_.loss_type);
+    return {make_neighbours(config_.pooling, by_score ? Neighbours::by_score : Neighbours::of_queries)};
   }
   std::map<std::string, std::string> folder_files(const Model& model, std::int64_t max_length) const override {
     hub::SentenceFolder folder;
@@ -128,53 +162,43 @@ class Embedding final : public Objective {
     return hub::sentence_files(folder, nn::pooled_width(model));
   }
 
-  Sums sums(const Batch& batch) const override {
-    const Role counted = config_.loss_type == EmbeddingLoss::triplet ? Role::rejected : Role::query;
-    return {{counted_of(config_.loss_type), static_cast<double>(count_texts(counted, batch))}};
-  }
-
   Groups prepare(Group group, StepContext& context) override {
-    for (Batch& batch : group) add_ids(batch, context);
-    const bool cut = context.world.size() > 1 || group.size() > 1;
-    if (cut && compares_pairs(config_.loss_type)) {
-      const spans::Span span("embeddings");
-      context.world.at(fmt::format("step {}, embedding all of its texts", context.step + 1));
-      add_slopes(group, context);
-    }
-    return {std::move(group)};
+    if (!config_.guide.empty()) guide(context.resources).add_to(group, context.world);
+    return TextObjective::prepare(std::move(group), context);
   }
-  Batch prepare_evaluation(Batch batch, StepContext& context) override {
-    add_ids(batch, context);
-    return batch;
-  }
-
-  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
-    const Tensor vector_SD = nn::vectors_of(model, output, batch, pooling_of(model), pass);
-    LossTerms result;
-    Tensor sum, right;
-    if (batch.extra.contains(kSlopesOfTexts)) {
-      const Tensor slope = (vector_SD.to(at::kDouble) * batch.extra.at(kSlopesOfTexts)).sum();
-      sum = slope - slope.detach() + batch.extra.at(kPairLosses).sum();  // the value of the one, the slope of the other
-      if (batch.extra.contains(kRightOnes)) right = batch.extra.at(kRightOnes);
-    } else {
-      const EmbeddedTexts texts = compared(texts_of(batch, vector_SD));
-      sum = all_losses(texts).sum();
-      const c10::NoGradGuard no_grad;
-      right = right_ones(texts, settings());
-    }
-    result.terms.push_back({"loss", sum, counted_of(config_.loss_type)});
-    if (right.defined()) add_mean("accuracy", right.to(at::kDouble), result);
-    return result;
+  // Of held-out data: prepare() has them of a step, whose texts are all compared.
+  std::map<std::string, Tensor> document_numbers(const Batch& batch, const Resources& resources) const override {
+    if (config_.guide.empty() || batch.extra.contains(kGuided)) return {};
+    return {{kGuided, guide(resources).vectors(batch)}};
   }
 
  private:
-  bool needs_score() const {
-    return config_.loss_type == EmbeddingLoss::cosent || config_.loss_type == EmbeddingLoss::cosine_similarity;
-  }
+  EmbeddingLoss loss_type() const override { return config_.loss_type; }
   bool normalizes() const { return config_.normalize.value_or(true); }
   nn::Pooling pooling_of(const Model& model) const { return config_.pooling.value_or(nn::usual_pooling(model)); }
+  Guide guide(const Resources& resources) const { return {config_.guide, resources.model(kGuide)}; }
   EmbeddingLossSettings settings() const {
-    return {config_.loss_type, config_.temperature, config_.margin, config_.distance, normalizes()};
+    const bool is_gist = config_.loss_type == EmbeddingLoss::gist;
+    EmbeddingLossSettings settings;
+    settings.type = config_.loss_type;
+    settings.temperature = config_.temperature.value_or(is_gist ? kGuidedTemperature : kTemperature);
+    settings.margin = config_.margin.value_or(is_gist ? 0 : kMargin);
+    settings.distance = config_.distance, settings.unit_length = normalizes();
+    settings.directions = config_.directions, settings.partition_mode = config_.partition_mode;
+    settings.hardness_mode = config_.hardness_mode, settings.hardness_strength = config_.hardness_strength;
+    settings.margin_strategy = config_.margin_strategy;
+    settings.contrast_anchors = config_.contrast_anchors, settings.contrast_positives = config_.contrast_positives;
+    return settings;
+  }
+
+  Tensor vectors(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
+    return nn::vectors_of(model, output, batch, pooling_of(model), pass);
+  }
+  TextLosses losses(const EmbeddedTexts& texts) const override {
+    TextLosses made{all_losses(texts)};
+    const c10::NoGradGuard no_grad;
+    if (const Tensor right = right_ones(texts, settings()); right.defined()) made.means["accuracy"] = right;
+    return made;
   }
 
   // Of all sizes that are learnt.
@@ -187,89 +211,6 @@ class Embedding final : public Objective {
       all = all.defined() ? all + one : one;
     }
     return all;
-  }
-
-  // While the batch lies in host memory. Error(data): records that are not of this loss.
-  void add_ids(Batch& batch, const StepContext& context) const {
-    if (!batch.ids_BT.is_cpu()) return;
-    batch.extra[kTextIds] = text_ids(batch);
-    const auto scores = batch.extra.find(kScores);
-    std::set<std::int32_t> with_others;
-    for (const Doc& doc : batch.docs)
-      if (doc.role == Role::rejected) with_others.insert(doc.group);
-    for (std::size_t i = 0; i < batch.docs.size(); ++i) {
-      const Doc& doc = batch.docs[i];
-      const bool scored = scores != batch.extra.end() && host::values<double>(scores->second)[2 * i + 1] != 0;
-      if (scored && !needs_score())
-        refuse(doc, "has a score, which is not learnt",
-               "cosent and cosine_similarity learn it; ignore: [score] passes "
-               "over it",
-               context);
-      if (scored && config_.loss_type == EmbeddingLoss::cosine_similarity) check_score(doc, batch, i, context);
-      if (!scored && needs_score()) refuse(doc, "has no score", "others learn pairs without one", context);
-      if (config_.loss_type == EmbeddingLoss::triplet && !with_others.contains(doc.group))
-        refuse(doc, "has no negative", "multiple_negatives_ranking learns pairs without one", context);
-    }
-  }
-  void check_score(const Doc& doc, const Batch& batch, std::size_t i, const StepContext& context) const {
-    const double score = host::values<double>(batch.extra.at(kScores))[2 * i];
-    if (score < -1 || score > 1)
-      refuse(doc, fmt::format("has a score of {}, and cosines are from -1 to 1", score),
-             "scale the scores, or learn their order alone, by cosent", context);
-  }
-  [[noreturn]] void refuse(const Doc& doc, const std::string& fact, const char* advice,
-                           const StepContext& context) const {
-    const std::string loss = config::Values<EmbeddingLoss>::write(config_.loss_type).text();
-    throw Error(ErrorKind::data,
-                fmt::format("{}: {}; objective.loss_type is {}", context.record_name(doc.record), fact, loss))
-        .hint(advice);
-  }
-
-  // Without a graph, as they will be learnt: of the same dropout.
-  StepTexts vectors(const Group& group, StepContext& context) const {
-    const c10::NoGradGuard no_grad;
-    StepTexts all;
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      const Batch batch = group[i].to(context.model.device());
-      Pass pass(batch);
-      context.as_learnt(pass, i);
-      const Output output = context.model.forward(batch, pass);
-      const nn::Pooling pooling = pooling_of(context.model);
-      all.add(texts_of(batch, nn::vectors_of(context.model, output, batch, pooling, pass)));
-    }
-    std::size_t most = group.size();
-    for (const std::string& told : context.world.gather(std::to_string(group.size())))
-      most = std::max<std::size_t>(most, std::stoul(told));
-    for (std::size_t i = group.size(); i < most; ++i)
-      if (Residency* residency = context.model.residency()) residency->idle_pass(false);
-    return all;
-  }
-
-  void add_slopes(Group& group, StepContext& context) const {
-    std::int64_t first = 0;
-    StepTexts all = gathered(vectors(group, context), context.world, first);
-    if (group.empty()) return;
-    all.vector_SD = all.vector_SD.to(at::kDouble).detach().set_requires_grad(true);
-    const EmbeddedTexts texts = compared(all);
-    const Tensor losses = all_losses(texts);
-    losses.sum().backward();
-    const Tensor slope_SD = all.vector_SD.grad(), right = [&] {
-      const c10::NoGradGuard no_grad;
-      return right_ones(texts, settings());
-    }();
-    std::int64_t pair = pairs_before(all.members, first);
-    for (Batch& batch : group) {
-      const std::int64_t documents = std::ssize(batch.docs), pairs = count_texts(Role::query, batch);
-      batch.extra[kSlopesOfTexts] = slope_SD.narrow(0, first, documents).contiguous();
-      batch.extra[kPairLosses] = losses.detach().narrow(0, pair, pairs).contiguous();
-      if (right.defined()) batch.extra[kRightOnes] = right.narrow(0, pair, pairs).contiguous();
-      first += documents, pair += pairs;
-    }
-  }
-
-  static std::int64_t pairs_before(const std::vector<TextMember>& members, std::int64_t end) {
-    return std::count_if(members.begin(), members.begin() + end,
-                         [](const TextMember& one) { return one.role == Role::query; });
   }
 
   Config config_;

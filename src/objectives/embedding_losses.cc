@@ -3,35 +3,17 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <limits>
+#include <set>
 
 #include "nn/text_embedding.h"
+#include "objectives/ranking_losses.h"
 
 namespace hone::objectives {
 namespace {
 
 constexpr double kLeast = -std::numeric_limits<double>::infinity();
-
-// cos(query, document), of every query with every document; those that are no negatives of the query are -infinity:
-// one whose text is its own document's, and the document of a query that asks the same.
-Tensor cosines_PC(const EmbeddedTexts& texts, std::int64_t dims) {
-  const std::int64_t pairs = texts.query_PD.size(0);
-  const Tensor documents_CD = nn::unit_rows(at::cat({texts.document_PD, texts.other_OD}), dims);
-  const Tensor cosine_PC = nn::unit_rows(texts.query_PD, dims).matmul(documents_CD.t());
-  if (!texts.document_text_P.defined()) return cosine_PC;
-  const Tensor text_C = at::cat({texts.document_text_P, texts.other_text_O});
-  Tensor right_PC = text_C.unsqueeze(0).eq(texts.document_text_P.unsqueeze(1));
-  const Tensor same_query_PP = texts.query_text_P.unsqueeze(0).eq(texts.query_text_P.unsqueeze(1));
-  right_PC.narrow(1, 0, pairs).logical_or_(same_query_PP);
-  right_PC.diagonal().fill_(false);  // its own, which is to be found
-  return cosine_PC.masked_fill(right_PC, kLeast);
-}
-
-// The probability of each query's own document among all (van den Oord et al., 2018, arXiv:1807.03748; Henderson et
-// al., 2017, arXiv:1705.00652).
-Tensor ranking_P(const EmbeddedTexts& texts, double temperature, std::int64_t dims) {
-  return -(cosines_PC(texts, dims) / temperature).log_softmax(1).diagonal();
-}
 
 // How far a query is from a document, row by row.
 Tensor distances(const Tensor& a, const Tensor& b, Distance distance) {
@@ -56,10 +38,25 @@ Tensor cosine_P(const EmbeddedTexts& texts, std::int64_t dims) {
   return (nn::unit_rows(texts.query_PD, dims) * nn::unit_rows(texts.document_PD, dims)).sum(1);
 }
 
+// |cosine + sine|, where a vector's halves are the real and the imaginary parts of complex numbers (AnglE: Li and Li,
+// 2024, arXiv:2309.12871).
+Tensor angle_P(const EmbeddedTexts& texts, std::int64_t dims) {
+  const auto even = [&](const Tensor& rows) {
+    const Tensor unit = nn::unit_rows(rows, dims);
+    return unit.size(1) % 2 == 0 ? unit : at::constant_pad_nd(unit, {0, 1});
+  };
+  const Tensor query_PD = even(texts.query_PD), document_PD = even(texts.document_PD);
+  const std::int64_t half = query_PD.size(1) / 2;
+  const auto first = [&](const Tensor& rows) { return rows.narrow(1, 0, half); };
+  const auto last = [&](const Tensor& rows) { return rows.narrow(1, half, half); };
+  const Tensor sine_P = (last(query_PD) * first(document_PD) - first(query_PD) * last(document_PD)).sum(1);
+  return ((query_PD * document_PD).sum(1) + sine_P).abs();
+}
+
 // One number for all pairs (Huang et al., 2024, CoSENT): log(1 + sum of exp((cos_j - cos_i) / temperature)) over all
 // i, j of which i is to be more alike. Each pair has it, so that their mean is it.
-Tensor cosent_P(const EmbeddedTexts& texts, double temperature, std::int64_t dims) {
-  const Tensor cosine = cosine_P(texts, dims) / temperature;
+Tensor cosent_P(const EmbeddedTexts& texts, const Tensor& alike_P, double temperature) {
+  const Tensor cosine = alike_P / temperature;
   const Tensor difference_PP = cosine.unsqueeze(0) - cosine.unsqueeze(1);  // [i,j]: cos_j - cos_i
   const Tensor wrong_PP = texts.score_P.unsqueeze(1).le(texts.score_P.unsqueeze(0));
   const Tensor terms = difference_PP.masked_fill(wrong_PP, kLeast).flatten();
@@ -68,8 +65,34 @@ Tensor cosent_P(const EmbeddedTexts& texts, double temperature, std::int64_t dim
 
 }  // namespace
 
+void check_ranking(EmbeddingLoss type, const RankingOptions& options, Problems& problems) {
+  const auto& [directions, partition_mode, hardness_mode, hardness_strength] = options;
+  const auto has = [&](Direction direction) { return std::ranges::count(directions, direction) > 0; };
+  const bool ranks = type == EmbeddingLoss::multiple_negatives_ranking,
+             usual = directions == std::vector{Direction::query_to_doc};
+  constexpr const char* kOnly = "only with loss_type multiple_negatives_ranking";
+  problems.require(ranks || usual, "directions", kOnly);
+  problems.require(has(Direction::query_to_doc), "directions", "expected query_to_doc among them");
+  problems.require(std::set(directions.begin(), directions.end()).size() == directions.size(), "directions",
+                   "got one of them twice, expected each once");
+  const bool joint = partition_mode == PartitionMode::joint;
+  problems.require(joint || directions.size() > 1, "partition_mode",
+                   "got per_direction with one of directions, expected several");
+  problems.require(joint || !(has(Direction::query_to_query) || has(Direction::doc_to_doc)), "partition_mode",
+                   "got per_direction, expected joint: what query_to_query and doc_to_doc compare is never right");
+  problems.require(ranks || !hardness_mode, "hardness_mode", kOnly);
+  problems.require(hardness_mode.has_value() == (hardness_strength > 0), "hardness_strength",
+                   "goes with hardness_mode; expected both, or none of them");
+}
+
+bool is_ranking(EmbeddingLoss type) {
+  return type == EmbeddingLoss::multiple_negatives_ranking || type == EmbeddingLoss::gist;
+}
+bool learns_scores(EmbeddingLoss type) {
+  return type == EmbeddingLoss::cosent || type == EmbeddingLoss::angle || type == EmbeddingLoss::cosine_similarity;
+}
 bool compares_pairs(EmbeddingLoss type) {
-  return type == EmbeddingLoss::multiple_negatives_ranking || type == EmbeddingLoss::cosent;
+  return type != EmbeddingLoss::triplet && type != EmbeddingLoss::cosine_similarity;
 }
 
 const char* counted_of(EmbeddingLoss type) { return type == EmbeddingLoss::triplet ? "triplets" : "pairs"; }
@@ -77,11 +100,15 @@ const char* counted_of(EmbeddingLoss type) { return type == EmbeddingLoss::tripl
 Tensor losses_of(const EmbeddedTexts& texts, const EmbeddingLossSettings& settings, std::int64_t dims) {
   switch (settings.type) {
     case EmbeddingLoss::multiple_negatives_ranking:
-      return ranking_P(texts, settings.temperature, dims);
+      return ranking_P(texts, settings, dims);
+    case EmbeddingLoss::gist:
+      return guided_P(texts, settings, dims);
     case EmbeddingLoss::triplet:
       return (margins_O(texts, settings, dims) + settings.margin).relu();
     case EmbeddingLoss::cosent:
-      return cosent_P(texts, settings.temperature, dims);
+      return cosent_P(texts, cosine_P(texts, dims), settings.temperature);
+    case EmbeddingLoss::angle:
+      return cosent_P(texts, angle_P(texts, dims), settings.temperature);
     case EmbeddingLoss::cosine_similarity:
       break;
   }
@@ -90,9 +117,7 @@ Tensor losses_of(const EmbeddedTexts& texts, const EmbeddingLossSettings& settin
 
 Tensor right_ones(const EmbeddedTexts& texts, const EmbeddingLossSettings& settings) {
   if (settings.type == EmbeddingLoss::triplet) return margins_O(texts, settings, 0).lt(0);
-  if (settings.type != EmbeddingLoss::multiple_negatives_ranking) return {};
-  const Tensor own = at::arange(texts.query_PD.size(0), texts.query_PD.options().dtype(at::kLong));
-  return cosines_PC(texts, 0).argmax(1).eq(own);
+  return is_ranking(settings.type) ? nearest_P(texts, settings.dot) : Tensor();
 }
 
 }  // namespace hone::objectives

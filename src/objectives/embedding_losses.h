@@ -1,57 +1,31 @@
 // Losses of vectors of texts: of pairs that are to lie near each other, among all that a step has.
 //
-// Letters: P pairs, O other documents, D numbers of a vector.
+// Letters: P pairs, O other documents.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <string_view>
-#include <utility>
+#include <optional>
 #include <vector>
 
-#include "hone/batch.h"
-#include "hone/config.h"
+#include "objectives/embedded_texts.h"
 
 namespace hone {
-
-namespace objectives {
-enum class EmbeddingLoss { multiple_negatives_ranking, triplet, cosent, cosine_similarity };
-enum class Distance { cosine, euclidean, manhattan, squared_euclidean };
-}  // namespace objectives
-
-template <>
-inline constexpr auto config::enum_names<objectives::EmbeddingLoss> =
-    std::to_array<std::pair<objectives::EmbeddingLoss, std::string_view>>(
-        {{objectives::EmbeddingLoss::multiple_negatives_ranking, "multiple_negatives_ranking"},
-         {objectives::EmbeddingLoss::triplet, "triplet"},
-         {objectives::EmbeddingLoss::cosent, "cosent"},
-         {objectives::EmbeddingLoss::cosine_similarity, "cosine_similarity"}});
-
-template <>
-inline constexpr auto config::enum_names<objectives::Distance> =
-    std::to_array<std::pair<objectives::Distance, std::string_view>>({{objectives::Distance::cosine, "cosine"},
-                                                                      {objectives::Distance::euclidean, "euclidean"},
-                                                                      {objectives::Distance::manhattan, "manhattan"},
-                                                                      {objectives::Distance::squared_euclidean,
-                                                                       "squared_euclidean"}});
-
 namespace objectives {
 
-// What is compared: the vectors, and what is known of their texts.
-struct EmbeddedTexts {
-  Tensor query_PD, document_PD, other_OD;              // fp64; a graph through them
-  Tensor owner_O;                                      // int64: of each other document its pair
-  Tensor query_text_P, document_text_P, other_text_O;  // int64: equal for equal texts; undefined: nobody knows
-  Tensor score_P;                                      // fp64; undefined: there are none
+// Those of multiple_negatives_ranking alone, as an objective's options have them.
+struct RankingOptions {
+  const std::vector<Direction>& directions;
+  PartitionMode partition_mode;
+  const std::optional<HardnessMode>& hardness_mode;
+  double hardness_strength;
 };
+// What is wrong with them, by their names.
+void check_ranking(EmbeddingLoss type, const RankingOptions& options, Problems& problems);
 
-struct EmbeddingLossSettings {
-  EmbeddingLoss type = EmbeddingLoss::multiple_negatives_ranking;
-  double temperature = 0.05, margin = 0.2;
-  Distance distance = Distance::cosine;
-  bool unit_length = true;  // of the vectors that distances are of
-};
-
+// Whether a query's own document is to be told from others of the step.
+bool is_ranking(EmbeddingLoss type);
+// Whether pairs have a score, which is learnt.
+bool learns_scores(EmbeddingLoss type);
 // Whether a pair's loss depends on others of the step.
 bool compares_pairs(EmbeddingLoss type);
 // What the sum of losses is divided by: "pairs", or "triplets", of which each other document is one.

@@ -108,6 +108,7 @@ void StepTexts::add(const StepTexts& more) {
   vector_SD = at::cat({vector_SD, more.vector_SD});
   text_S = joined_rows(text_S, more.text_S);
   score_S2 = joined_rows(score_S2, more.score_S2);
+  guided_SD = joined_rows(guided_SD, more.guided_SD);
 }
 
 StepTexts texts_of(const Batch& batch, const Tensor& vector_SD) {
@@ -115,7 +116,7 @@ StepTexts texts_of(const Batch& batch, const Tensor& vector_SD) {
     const auto found = batch.extra.find(name);
     return found == batch.extra.end() ? Tensor() : found->second.to(vector_SD.device());
   };
-  return {members_of(batch), vector_SD, extra(kTextIds), extra(kScores)};
+  return {members_of(batch), vector_SD, extra(kTextIds), extra(kScores), extra(kGuided)};
 }
 
 StepTexts gathered(const StepTexts& own, const World& world, std::int64_t& first) {
@@ -124,16 +125,17 @@ StepTexts gathered(const StepTexts& own, const World& world, std::int64_t& first
   Message message;
   message.put(own.size());
   message.put(own.size() == 0 ? 0 : own.vector_SD.size(1));
+  message.put(own.guided_SD.defined() ? own.guided_SD.size(1) : 0);
   for (const TextMember& one : own.members) message.put(static_cast<std::int64_t>(one.role)), message.put(one.group);
   if (own.size() > 0)
-    put_tensor(message, own.vector_SD), put_tensor(message, own.text_S), put_tensor(message, own.score_S2);
+    for (const Tensor& x : {own.vector_SD, own.text_S, own.score_S2, own.guided_SD}) put_tensor(message, x);
   StepTexts all;
   const std::vector<std::string> told = world.gather(std::move(message).text());
   for (std::size_t rank = 0; rank < told.size(); ++rank) {
     if (rank == static_cast<std::size_t>(world.rank())) first = all.size();
     Message theirs(told[rank]);
     StepTexts one;
-    const std::int64_t size = theirs.take(), width = theirs.take();
+    const std::int64_t size = theirs.take(), width = theirs.take(), guided_width = theirs.take();
     for (std::int64_t i = 0; i < size; ++i) {
       const auto role = static_cast<Role>(theirs.take());
       one.members.push_back({role, theirs.take()});
@@ -143,11 +145,12 @@ StepTexts gathered(const StepTexts& own, const World& world, std::int64_t& first
     one.vector_SD = take_tensor(theirs, {size, width}, type);
     one.text_S = take_tensor(theirs, {size}, at::kLong);
     one.score_S2 = take_tensor(theirs, {size, 2}, at::kDouble);
+    one.guided_SD = take_tensor(theirs, {size, guided_width}, at::kFloat);
     all.add(one);
   }
   if (own.size() == 0) return all;
   const at::Device device = own.vector_SD.device();
-  for (Tensor* x : {&all.vector_SD, &all.text_S, &all.score_S2})
+  for (Tensor* x : {&all.vector_SD, &all.text_S, &all.score_S2, &all.guided_SD})
     if (x->defined()) *x = x->to(device);
   return all;
 }
@@ -167,6 +170,12 @@ EmbeddedTexts compared(const StepTexts& texts) {
     made.query_text_P = texts.text_S.index_select(0, query_P);
     made.document_text_P = texts.text_S.index_select(0, document_P);
     made.other_text_O = texts.text_S.index_select(0, other_O);
+  }
+  if (texts.guided_SD.defined()) {
+    const Tensor guided_SD = texts.guided_SD.to(at::kDouble);
+    made.guide_query_PD = guided_SD.index_select(0, query_P);
+    made.guide_document_PD = guided_SD.index_select(0, document_P);
+    made.guide_other_OD = guided_SD.index_select(0, other_O);
   }
   if (texts.score_S2.defined()) made.score_P = texts.score_S2.select(1, 0).index_select(0, query_P);
   return made;

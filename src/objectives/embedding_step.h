@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hone/batch.h"
-#include "objectives/embedding_losses.h"
+#include "objectives/embedded_texts.h"
 
 namespace hone {
 class World;  // hone/world.h
@@ -16,7 +16,8 @@ class World;  // hone/world.h
 
 namespace hone::objectives {
 
-inline constexpr const char *kTextIds = "text", *kScores = "score";  // in Batch::extra, of each document
+// In Batch::extra, of each document; kGuided: the vectors that gist's guide makes of them.
+inline constexpr const char *kTextIds = "text", *kScores = "score", *kGuided = "guided";
 
 // What a document is to the others: its role, and which group it is in.
 struct TextMember {
@@ -31,6 +32,7 @@ struct StepTexts {
   Tensor vector_SD;  // of one type on all ranks
   Tensor text_S;     // int64; equal for equal texts; undefined: nobody knows
   Tensor score_S2;   // fp64: how alike, and whether that is known; undefined: there are none
+  Tensor guided_SD = {};  // fp32 of gist's guide, of a width of its own; undefined: there is none
 
   std::int64_t size() const { return static_cast<std::int64_t>(members.size()); }
   void add(const StepTexts& more);  // groups are numbered on

@@ -8,7 +8,9 @@
 #include <array>
 #include <cmath>
 
+#include "base/ask_program.h"
 #include "base/child.h"
+#include "base/signals.h"
 #include "base/strings.h"
 #include "objectives/reward_bounds.h"
 
@@ -76,6 +78,7 @@ void EnvironmentOptions::validate(Problems& problems) const {
   problems.require(command.find('\0') == std::string::npos, "command", "holds a byte 0");
   problems.require(!command.empty() || max_turns == none.max_turns, "max_turns", "only with a command");
   problems.require(!command.empty() || timeout == none.timeout, "timeout", "only with a command");
+  problems.require(!command.empty() || retries == none.retries, "retries", "only with a command");
   problems.require(!command.empty() || keep_turns, "keep_turns", "only with a command");
 }
 
@@ -83,16 +86,45 @@ Error Environment::error(const std::string& fact) const {
   return Error(ErrorKind::data, fmt::format("environment: `{}`: {}", escape_for_terminal(options_.command), fact));
 }
 
+// One that takes another's place is told what that one was told.
+void Environment::start() {
+  dialogue_ = std::make_unique<Dialogue>(
+      options_.command,
+      ChildOptions{.without = rank_variables(), .seconds = options_.timeout, .stopped = is_told_to_stop});
+  for (const Said& before : said_) {
+    const Dialogue::Heard heard = dialogue_->say(before.told, before.heard.size());
+    if (!heard.failure.empty()) return;  // and so it will say to what comes next
+    const auto other = std::ranges::mismatch(heard.lines, before.heard);
+    if (other.in1 == heard.lines.end()) continue;
+    throw error(fmt::format("asked anew, it answers otherwise than before; got {}, expected {}",
+                            hone::quoted(*other.in1), hone::quoted(*other.in2)))
+        .hint("objective.environment.retries is for a program that answers the same lines in the same way");
+  }
+}
+
+Dialogue::Heard Environment::hear(const std::string& told, std::size_t expected) {
+  const std::string doing = "waiting for the environment";
+  for (std::int64_t times = 1;; ++times) {
+    StopSignal::check(doing);
+    if (!dialogue_) start();
+    Dialogue::Heard heard = dialogue_->say(told, expected);
+    if (heard.failure.empty()) {
+      if (options_.retries > 0) said_.push_back({told, heard.lines});
+      return heard;
+    }
+    StopSignal::check(doing);
+    if (times > options_.retries) return heard;
+    dialogue_.reset();
+    wait_to_ask_anew(error(heard.failure).what(), times, options_.retries);
+  }
+}
+
 std::vector<Reply> Environment::say(const std::vector<ordered_json>& lines) {
   if (lines.empty()) return {};
-  // A run that is to stop finishes its step first, and so does this.
-  if (!dialogue_)
-    dialogue_ = std::make_unique<Dialogue>(options_.command,
-                                           ChildOptions{.without = rank_variables(), .seconds = options_.timeout});
   std::string told;
   for (const ordered_json& line : lines)
     told += line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-  const Dialogue::Heard heard = dialogue_->say(told, lines.size());
+  const Dialogue::Heard heard = hear(told, lines.size());
   std::vector<Reply> replies;  // what is wrong with a line says more than that there were too few
   for (const std::string& line : heard.lines)
     replies.push_back(reply_in(line, replies.size() + 1, lines[replies.size()]));
@@ -129,7 +161,9 @@ Reply Environment::reply_in(const std::string& line, std::size_t number, const o
 void Environment::finish() {
   if (!dialogue_) return;
   const std::string failure = dialogue_->finish();
-  if (!failure.empty()) throw error(failure);
+  if (failure.empty()) return;
+  StopSignal::check("waiting for the environment's end");
+  throw error(failure);
 }
 
 }  // namespace hone::objectives

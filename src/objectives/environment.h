@@ -19,6 +19,7 @@ struct EnvironmentOptions {
   std::string command;
   std::int64_t max_turns = 8;
   double timeout = 300;
+  std::int64_t retries = 0;
   bool keep_turns = true;
   static constexpr auto fields() {
     using C = EnvironmentOptions;
@@ -33,8 +34,14 @@ struct EnvironmentOptions {
               "max_completion_length.",
               {.low = 1, .high = 10'000}),
         field("timeout", &C::timeout,
-              "Seconds without a line of it, while it has turns to answer; then it is ended, and so is the run.",
+              "Seconds without a line of it, while it has turns to answer; then it is ended, and so is the run, unless "
+              "there are retries.",
               {.low = 0.01, .high = 86400}, OnResume::record),
+        field("retries", &C::retries,
+              "How often it is started anew where it is silent for too long or ends before it has answered: it is told "
+              "all lines of the step again, and must answer those that it had answered as before; with a warning, "
+              "after 1 s, then 2, 4 ..., 60 at most.",
+              {.low = 0, .high = 1000}, OnResume::record),
         field("keep_turns", &C::keep_turns,
               "Keep keys and values of what was said until the next turn, of as many answers as are made at the same "
               "time; false: each turn reads its conversation anew, which takes less memory and more time.",
@@ -58,7 +65,8 @@ class Environment {
   // counts_rewards: whether anything is made of those that it gives; where not, giving one is an error.
   explicit Environment(const EnvironmentOptions& options, bool counts_rewards = true)
       : options_(options), counts_rewards_(counts_rewards) {}
-  // Of these lines of JSON each one's answer. Throws Error(data): what is wrong with the program or its answers.
+  // Of these lines of JSON each one's answer. Throws Error(data): what is wrong with the program or its answers; and
+  // Error(kStopped) when the run is told to stop: nobody waits for it then.
   std::vector<Reply> say(const std::vector<nlohmann::ordered_json>& lines);
   void finish();  // throws Error(data): another exit code than 0
   Error error(const std::string& fact) const;
@@ -67,11 +75,19 @@ class Environment {
   std::int64_t next_number() { return next_number_++; }  // of a conversation
 
  private:
+  // What it was told at once, and has answered; kept where it may be told again.
+  struct Said {
+    std::string told;
+    std::vector<std::string> heard;
+  };
+  void start();
+  Dialogue::Heard hear(const std::string& told, std::size_t expected);
   Reply reply_in(const std::string& line, std::size_t number, const nlohmann::ordered_json& told) const;
 
   const EnvironmentOptions& options_;
   const bool counts_rewards_;
   std::unique_ptr<Dialogue> dialogue_;
+  std::vector<Said> said_;
   std::int64_t next_number_ = 0;
 };
 

@@ -38,10 +38,11 @@ void JudgeOptions::validate(Problems& problems) const {
   problems.require(command.empty() || command.find_first_not_of(" \t\n") != std::string::npos, "command", "is blank");
   problems.require(command.find('\0') == std::string::npos, "command", "holds a byte 0");
   problems.require(is_there() || timeout == JudgeOptions{}.timeout, "timeout", "only with a command");
+  problems.require(is_there() || retries == 0, "retries", "only with a command");
 }
 
 std::vector<double> judged_pairs(const JudgeOptions& judge, const Rollout& rollout, std::int64_t step) {
-  const AskedProgram program("judge", judge.command, judge.timeout, "pair");
+  const AskedProgram program("judge", {judge.command, judge.timeout, judge.retries}, "pair");
   std::vector<std::string> lines;
   for (std::size_t i = 0; i + 1 < rollout.answers.size(); i += 2)
     lines.push_back(line_of(rollout.answers[i], rollout.answers[i + 1], step));

@@ -14,6 +14,7 @@ namespace hone::objectives {
 struct JudgeOptions {
   std::string command;
   double timeout = 300;
+  std::int64_t retries = 0;
   static constexpr auto fields() {
     using C = JudgeOptions;
     return std::tuple{
@@ -22,8 +23,13 @@ struct JudgeOptions {
               "line of JSON for each prompt: {\"prompt\", \"completions\", \"complete\", \"reference\", \"record\", "
               "\"step\"}, where completions are two, and writes a line for each, in their order: how likely the first "
               "is the better one, from 0 to 1, null where it cannot say, or an object with \"first\"."),
-        field("timeout", &C::timeout, "Seconds for the answers of a step; then it is ended, and so is the run.",
-              {.low = 0.01, .high = 86400}, OnResume::record)};
+        field("timeout", &C::timeout,
+              "Seconds for the answers of a step; then it is ended, and so is the run, unless there are retries.",
+              {.low = 0.01, .high = 86400}, OnResume::record),
+        field("retries", &C::retries,
+              "How often it is started anew, with the same lines, where it takes too long, ends with an exit code or "
+              "writes another number of lines; with a warning, after 1 s, then 2, 4 ..., 60 at most.",
+              {.low = 0, .high = 1000}, OnResume::record)};
   }
   bool is_there() const { return !command.empty(); }
   void validate(Problems& problems) const;

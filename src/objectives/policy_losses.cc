@@ -61,19 +61,13 @@ void tell_clipped(const Tensor& ratio, const Tensor& advantage, const PolicyLoss
   terms.low_clipped = (ratio.lt(1 - o.epsilon) & advantage.lt(0)).to(ratio.scalar_type());
 }
 
-}  // namespace
-
-PolicyTerms policy_terms(const PolicyTokens& t, const PolicyLossOptions& o) {
-  const Ratios ratios{t};
-  const bool by_answer = o.level == RatioLevel::sequence;
-  const Tensor log_weight_S = by_answer ? ratios.mean_S(ratios.log_ratio_N) : Tensor();
-  const Tensor ratio_N = (by_answer ? ratios.as_tokens(log_weight_S) : ratios.log_ratio_N).exp();
+// Of each token, before anything of it is left out. counted_N: what `delta` leaves of the ratio.
+void add_losses(const Ratios& ratios, const Tensor& ratio_N, const Tensor& counted_N, const PolicyLossOptions& o,
+                PolicyTerms& terms) {
   const Tensor& advantage_N = ratios.advantage_N;
-  PolicyTerms terms;
-  Tensor counted_N = ratio_N;
   switch (o.loss_type) {
     case PolicyLoss::cispo:
-      terms.losses_N = -ratio_N.clamp_max(o.high()).detach() * advantage_N * t.log_probs_N;
+      terms.losses_N = -ratio_N.clamp_max(o.high()).detach() * advantage_N * ratios.t.log_probs_N;
       break;
     case PolicyLoss::sapo: {
       const Tensor sharp_N = at::where(advantage_N.gt(0), at::full_like(ratio_N, o.sapo_temperature_pos),
@@ -83,27 +77,42 @@ PolicyTerms policy_terms(const PolicyTokens& t, const PolicyLossOptions& o) {
     }
     case PolicyLoss::vespo:
       terms.weights_S = gamma_weights(ratios, o);
-      terms.losses_N = -ratios.as_tokens(terms.weights_S) * advantage_N * t.log_probs_N;
+      terms.losses_N = -ratios.as_tokens(terms.weights_S) * advantage_N * ratios.t.log_probs_N;
       break;
     default:
-      if (o.delta) counted_N = ratio_N.clamp_max(*o.delta);
       terms.losses_N = clipped_losses(counted_N, ratio_N, advantage_N, o);
   }
+}
+
+void add_divergence(const PolicyTokens& t, const Tensor& ratio_N, const PolicyLossOptions& o, PolicyTerms& terms) {
+  const Tensor d_N = (t.reference_N - t.log_probs_N) * t.mask_N;
+  Tensor divergence_N = d_N.exp() - d_N - 1;  // of one sample, never below 0 (Schulman, 2020)
+  if (o.corrects_divergence) divergence_N = divergence_N * ratio_N;
+  terms.losses_N = terms.losses_N + o.beta * divergence_N;
+  terms.divergence_N = divergence_N.detach() * t.mask_N;
+}
+
+}  // namespace
+
+PolicyTerms policy_terms(const PolicyTokens& t, const PolicyLossOptions& o) {
+  const Ratios ratios{t};
+  const bool by_answer = o.level == RatioLevel::sequence;
+  const bool clips = o.loss_type != PolicyLoss::sapo && o.loss_type != PolicyLoss::vespo;
+  const Tensor log_weight_S = by_answer ? ratios.mean_S(ratios.log_ratio_N) : Tensor();
+  const Tensor ratio_N = (by_answer ? ratios.as_tokens(log_weight_S) : ratios.log_ratio_N).exp();
+  const bool cuts = clips && o.loss_type != PolicyLoss::cispo && o.delta;
+  const Tensor counted_N = cuts ? ratio_N.clamp_max(*o.delta) : ratio_N;
+  PolicyTerms terms;
+  add_losses(ratios, ratio_N, counted_N, o, terms);
   if (o.off_policy_threshold)
     terms.losses_N = terms.losses_N * ratios.as_tokens(kept_S(ratios, *o.off_policy_threshold));
   if (t.learnt_N.defined()) terms.losses_N = terms.losses_N * t.learnt_N;
-  if (t.reference_N.defined()) {
-    const Tensor d_N = (t.reference_N - t.log_probs_N) * t.mask_N;
-    Tensor divergence_N = d_N.exp() - d_N - 1;  // of one sample, never below 0 (Schulman, 2020)
-    if (o.corrects_divergence) divergence_N = divergence_N * ratio_N;
-    terms.losses_N = terms.losses_N + o.beta * divergence_N;
-    terms.divergence_N = divergence_N.detach() * t.mask_N;
-  }
+  if (t.reference_N.defined()) add_divergence(t, ratio_N, o, terms);
   terms.losses_N = terms.losses_N * t.mask_N;
-  if (o.loss_type == PolicyLoss::sapo || o.loss_type == PolicyLoss::vespo) return terms;
+  if (!clips) return terms;
   const Tensor shown_N = counted_N.detach();
   if (!by_answer) {
-    tell_clipped(shown_N, advantage_N, o, terms);
+    tell_clipped(shown_N, ratios.advantage_N, o, terms);
     for (Tensor* clipped : {&terms.low_clipped, &terms.high_clipped})
       if (clipped->defined()) *clipped = *clipped * t.mask_N;
   } else {

@@ -67,6 +67,17 @@ std::optional<std::vector<std::string>> PolicyObjective::measures() const {
   return names;
 }
 
+namespace {
+
+// Of all ranks: batches, and tokens that are learnt.
+Sums totals_of(const Group& group, const World& world) {
+  Sums totals{{"batches", static_cast<double>(group.size())}, {"tokens", 0}};
+  for (const Batch& batch : group) totals["tokens"] += static_cast<double>(batch.supervised);
+  return world.total(std::move(totals));
+}
+
+}  // namespace
+
 // What is learnt of them, once it is known how likely they were.
 Group PolicyObjective::learnable(Judged& judged, const StepContext& context) const {
   std::vector<bool> left_out;
@@ -94,11 +105,9 @@ Group PolicyObjective::learnable(Judged& judged, const StepContext& context) con
   }
   const World world = judged.evaluation ? World() : context.world;
   if (by_entropy) choose_tokens(group, entropies, world);
-  Sums tokens{{"batches", static_cast<double>(group.size())}, {"tokens", 0}};
-  for (const Batch& batch : group) tokens["tokens"] += static_cast<double>(batch.supervised);
-  tokens = world.total(std::move(tokens));
-  judged.batches = tokens.at("batches");
-  const double mean = std::max(1.0, tokens.at("tokens")) / judged.batches;
+  const Sums totals = totals_of(group, world);
+  judged.batches = totals.at("batches");
+  const double mean = std::max(1.0, totals.at("tokens")) / judged.batches;
   const std::vector<double> all = judged.told["advantage"] = advantages(judged, world);
   std::size_t begin = 0;
   for (Batch& batch : group) {

@@ -4,7 +4,6 @@
 // Letters: B batch, T time, N tokens (B * T), S answers.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>

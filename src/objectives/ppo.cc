@@ -78,6 +78,20 @@ struct Experience {
   std::vector<Places> places;  // of each, in its batch
 };
 
+// How far each answer is from the reference, and how it is spread.
+void count_divergence(const Experience& experience, const Ppo::Config& config,
+                      std::map<std::string, std::vector<double>>& counts) {
+  for (const Trajectory& answer : experience.answers) {
+    double kl = 0, entropy = 0;
+    for (std::size_t t = 0; t < answer.log_probs.size(); ++t) {
+      kl += kl_of(config.kl_estimator, answer.log_probs[t], answer.reference[t]);
+      entropy -= answer.log_probs[t];
+    }
+    counts[kKl].push_back(kl), counts[kEntropy].push_back(entropy);
+    counts[kNonScore].push_back(-config.kl_coef * kl);
+  }
+}
+
 void put(Batch& batch, const char* name, const std::vector<double>& values) {
   batch.extra[name] = host::tensor_of(values, {batch.rows(), batch.length()});
 }
@@ -159,15 +173,7 @@ Group Ppo::learnable(Judged& judged, const StepContext& context) const {
       experience.places.push_back(places);
     }
   }
-  for (const Trajectory& answer : experience.answers) {
-    double kl = 0, entropy = 0;
-    for (std::size_t t = 0; t < answer.log_probs.size(); ++t) {
-      kl += kl_of(config_.kl_estimator, answer.log_probs[t], answer.reference[t]);
-      entropy -= answer.log_probs[t];
-    }
-    judged.counts[kKl].push_back(kl), judged.counts[kEntropy].push_back(entropy);
-    judged.counts[kNonScore].push_back(-config_.kl_coef * kl);
-  }
+  count_divergence(experience, config_, judged.counts);
   const GaeOptions options{config_.kl_coef, config_.gamma, config_.lam, config_.kl_estimator, config_.whiten_rewards};
   std::vector<Estimate> estimates;
   if (!judged.evaluation) estimates = estimates_of(experience.answers, options, context.world);

@@ -29,6 +29,7 @@ class UserCommand final : public Reward {
   struct Config {
     std::string command;
     double timeout = 300;
+    std::int64_t retries = 0;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
@@ -38,8 +39,13 @@ class UserCommand final : public Reward {
                 "\"complete\", \"record\", \"step\"}, of several turns \"messages\", too, and writes a line for each, "
                 "in their order: a number, null where it says nothing, or an object with \"reward\". Anything else, "
                 "and an exit code, ends the run."),
-          field("timeout", &C::timeout, "Seconds for the answers of a step; then it is ended, and so is the run.",
-                {.low = 0.01, .high = 86400}, OnResume::free)};
+          field("timeout", &C::timeout,
+                "Seconds for the answers of a step; then it is ended, and so is the run, unless there are retries.",
+                {.low = 0.01, .high = 86400}, OnResume::free),
+          field("retries", &C::retries,
+                "How often it is started anew, with the same lines, where it takes too long, ends with an exit code or "
+                "writes another number of lines; with a warning, after 1 s, then 2, 4 ..., 60 at most.",
+                {.low = 0, .high = 1000}, OnResume::free)};
     }
     void validate(Problems& problems) const {
       problems.require(command.find_first_not_of(" \t\n") != std::string::npos, "command", "missing");
@@ -50,7 +56,7 @@ class UserCommand final : public Reward {
 
   std::vector<std::optional<double>> score(const std::vector<Answer>& answers,
                                            const RewardContext& context) const override {
-    const AskedProgram judge("reward command", config_.command, config_.timeout);
+    const AskedProgram judge("reward command", {config_.command, config_.timeout, config_.retries});
     std::vector<std::string> lines;
     for (const Answer& answer : answers) lines.push_back(line_of(answer, context.step));
     const std::vector<std::string> told = judge.answers(lines);

@@ -1,14 +1,13 @@
-// Requests that wait together are computed together: their texts by length, so that little is padded.
 #include "serve/embeddings.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "serve/fields.h"
+#include "serve/passes.h"
 #include "serve/reply_json.h"
-#include "serve/waiting.h"
+#include "serve/tokens.h"
 #include "tensor/host.h"
 #include "text/formats/base64.h"
 
@@ -31,19 +30,33 @@ bool is_id(const ordered_json& value) { return value.is_number_integer(); }
 
 struct EmbeddingService::Job {
   Reply reply;
+  const std::string* model = nullptr;  // its name
   bool as_base64 = false;
   std::optional<std::int64_t> dims = {};
   std::vector<Ids> texts = {};
   std::vector<ordered_json> vectors = {};
   std::int64_t tokens = 0, open = 0;  // of all texts; texts without a vector
+  std::size_t length(std::size_t text) const { return texts[text].size(); }
+  void finish();
 };
 
 EmbeddingService::EmbeddingService(Embeds embeds)
     : embeds_(std::move(embeds)),
-      front_(embeds_.front,
-             {{"/v1/embeddings", [this](const auto& request, const auto& reply) { accept(request, reply); }}}),
-      waiting_(std::make_unique<Waiting<Job>>(embeds_.queue)) {}
+      front_(embeds_.front, routes()),
+      waiting_(std::make_unique<Waiting<Job>>(embeds_.queue)) {
+  front_.metrics().gauge("hone_requests_waiting", "Requests that wait for the model.",
+                         [this] { return static_cast<double>(waiting_->size()); });
+}
 EmbeddingService::~EmbeddingService() = default;
+
+std::vector<Front::Route> EmbeddingService::routes() {
+  std::vector<Front::Route> routes{
+      {"/v1/embeddings", [this](const auto& request, const auto& reply) { accept(request, reply); }}};
+  const Tokenized tokenized{
+      .name = embeds_.front.name, .max_length = embeds_.front.max_length, .tokenizer = embeds_.tokenizer};
+  for (Front::Route& route : token_routes(tokenized)) routes.push_back(std::move(route));
+  return routes;
+}
 
 namespace {
 
@@ -108,7 +121,7 @@ std::string prompt_of(Fields& fields, const Embeds& embeds) try {
 void EmbeddingService::accept(const HttpRequest& request, const Reply& reply) {
   const ordered_json body = body_of(request);
   Fields fields(body);
-  auto job = std::make_shared<Job>(Job{reply});
+  auto job = std::make_shared<Job>(Job{reply, &embeds_.front.name});
   require_model(fields, embeds_.front.name);
   const std::string form = fields.text("encoding_format");
   if (!form.empty() && form != "float" && form != "base64")
@@ -126,62 +139,47 @@ void EmbeddingService::accept(const HttpRequest& request, const Reply& reply) {
   for (const Ids& text : job->texts) job->tokens += std::ssize(text);
   job->vectors.resize(job->texts.size());
   job->open = std::ssize(job->texts);
-  waiting_->add(std::move(job));
+  waiting_->add(std::move(job), embeds_.texts);
+}
+
+void EmbeddingService::Job::finish() {
+  ordered_json data = ordered_json::array();
+  for (std::size_t t = 0; t < vectors.size(); ++t)
+    data.push_back({{"object", "embedding"}, {"index", t}, {"embedding", std::move(vectors[t])}});
+  reply.count_tokens(tokens, -1);
+  reply.send(200, dumped({{"object", "list"},
+                          {"data", std::move(data)},
+                          {"model", *model},
+                          {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}}));
 }
 
 // Of requests that want vectors of one length.
 void EmbeddingService::embed(const std::vector<std::shared_ptr<Job>>& jobs) {
-  struct Place {
-    Job* job;
-    std::size_t text;
-    Ids& ids() const { return job->texts[text]; }
-  };
-  std::vector<Place> places;
-  for (const std::shared_ptr<Job>& job : jobs)
-    for (std::size_t text = 0; text < job->texts.size(); ++text) places.push_back({job.get(), text});
-  std::ranges::stable_sort(places, std::greater<>(), [](const Place& place) { return place.ids().size(); });
-  for (std::size_t begin = 0; begin < places.size(); begin += static_cast<std::size_t>(embeds_.texts)) {
-    const auto now = std::span(places).subspan(
-        begin, std::min(static_cast<std::size_t>(embeds_.texts), places.size() - begin));
+  for (const std::shared_ptr<Job>& job : jobs) front_.metrics().count_prompt(job->tokens, 0);
+  in_passes<Job>(jobs, embeds_.texts, [&](std::span<const PlaceOfText<Job>> places) {
     std::vector<Ids> texts;
-    for (const Place& place : now) texts.push_back(std::move(place.ids()));
+    for (const auto& place : places) texts.push_back(std::move(place.job->texts[place.text]));
     const Tensor made_SD = embeds_.vectors(texts, jobs[0]->dims);
     const auto values = host::values<float>(made_SD);
     const auto width = static_cast<std::size_t>(made_SD.size(1));
-    for (std::size_t i = 0; i < now.size(); ++i) {
-      Job& job = *now[i].job;
-      job.vectors[now[i].text] = shown(values.subspan(i * width, width), job.as_base64);
-      if (--job.open > 0) continue;
-      ordered_json data = ordered_json::array();
-      for (std::size_t t = 0; t < job.vectors.size(); ++t)
-        data.push_back({{"object", "embedding"}, {"index", t}, {"embedding", std::move(job.vectors[t])}});
-      job.reply.send(200, dumped({{"object", "list"},
-                                  {"data", std::move(data)},
-                                  {"model", embeds_.front.name},
-                                  {"usage", {{"prompt_tokens", job.tokens}, {"total_tokens", job.tokens}}}}));
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      Job& job = *places[i].job;
+      job.vectors[places[i].text] = shown(values.subspan(i * width, width), job.as_base64);
     }
-  }
+  });
 }
 
 void EmbeddingService::run(const std::function<bool()>& stop) {
-  while (!stop()) {
+  const auto next = [this] {
     std::optional<std::optional<std::int64_t>> dims;  // of the first one
     std::int64_t texts = 0;
-    const std::vector<std::shared_ptr<Job>> jobs = waiting_->take([&](const Job& job) {
+    return waiting_->take([&](const Job& job) {
       if (dims && (*dims != job.dims || texts >= embeds_.texts)) return false;
       dims = job.dims, texts += std::ssize(job.texts);
       return true;
     });
-    try {
-      if (!jobs.empty()) embed(jobs);
-    } catch (const std::exception& error) {
-      log::warning("{} requests ended by an error: {}", jobs.size(), error.what());
-      for (const std::shared_ptr<Job>& job : jobs)
-        if (job->open > 0) refuse(job->reply, Refused(500, error.what()));
-    }
-    if (jobs.empty()) waiting_->wait();
-  }
-  waiting_->refuse_all();
+  };
+  run_passes<Job>(*waiting_, stop, next, [this](const auto& jobs) { embed(jobs); });
 }
 
 }  // namespace hone::serve

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hone/module.h"
+#include "hone/text.h"
 #include "serve/front.h"
 
 namespace hone::serve {
@@ -26,6 +27,7 @@ struct Embeds {
   std::int64_t queue = 256;       // requests that may wait
   std::int64_t most_texts = 2048;  // of a request
   std::int64_t vocab_size = 0;
+  std::shared_ptr<const Tokenizer> tokenizer = {};  // for who asks for tokens alone
   // What stands before a text, by its name; "": what the model's folder says. Throws Error.
   std::function<std::string(const std::string& name)> prompt;
   // A text's tokens, with what stands before it; as many as it has, or as there is room for where it may be cut, which
@@ -41,11 +43,13 @@ class EmbeddingService {
   ~EmbeddingService();
   // For HttpServer, in its thread: tokens are made there, vectors by run().
   void handle(const HttpRequest& request, const Reply& reply) const { front_.handle(request, reply); }
+  void done(const HttpDone& done) { front_.done(done); }
   // Makes vectors until stop() says so. What waits then is refused.
   void run(const std::function<bool()>& stop);
 
  private:
   struct Job;
+  std::vector<Front::Route> routes();
   void accept(const HttpRequest& request, const Reply& reply);
   void embed(const std::vector<std::shared_ptr<Job>>& jobs);
 

@@ -76,26 +76,31 @@ void read_outputs(const ordered_json& outputs, GenerateConfig& config) {
 
 }  // namespace
 
-void read_form(Fields& fields, GenerateConfig& config) {
+std::string read_form(Fields& fields, GenerateConfig& config) {
   const ordered_json *format = fields.find(kFormat), *outputs = fields.find(kOutputs);
   if (format) read_format(*format, config);
-  if (!outputs) return;
+  if (!outputs) return config.json_schema.empty() ? "" : kFormat;
   if (!config.json_schema.empty())
     throw Refused(400, "structured_outputs: beside response_format; an answer has one form", kOutputs);
   read_outputs(*outputs, config);
+  return kOutputs;
 }
 
-void check_form(const AskedForm& asked, const Model& model, const Tokenizer& tokenizer) {
-  const GenerateConfig& config = asked.config;
-  if (config.regex.empty() && config.json_schema.empty()) return;
-  if (asked.has_tools)
-    throw Refused(400, "response_format: beside tools: a call of a tool would not have the form", kFormat,
+FormMaker form_maker(const std::string& asked_by, bool has_tools, const Served& served) {
+  if (asked_by.empty()) return {};
+  if (has_tools)
+    throw Refused(400, asked_by + ": beside tools: a call of a tool would not have the form", asked_by,
                   "unsupported_value");
-  try {
-    for (const auto& prompt : asked.prompts) generate::check_form(config, model, tokenizer, prompt);
-  } catch (const Error& error) {
-    throw Refused(400, error.what(), kFormat, "unsupported_value");
-  }
+  return [asked_by, &served](const ToBeHeld& answers) {
+    try {
+      auto form = generate::form_of(answers.config, *served.tokenizer, served.model->vocab_size());
+      const char* what = answers.config.regex.empty() ? "json_schema" : "regex";
+      for (const auto& prompt : answers.prompts) generate::check_form(form, what, *served.tokenizer, prompt);
+      return form;
+    } catch (const Error& error) {
+      throw Refused(400, error.what(), asked_by, "unsupported_value");
+    }
+  };
 }
 
 }  // namespace hone::serve

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "serve/http.h"
+#include "serve/metrics.h"
+#include "serve/refused.h"
 #include "serve/request.h"
 
 namespace hone::serve {
@@ -15,18 +17,23 @@ struct FrontOptions {
   std::string name = {};        // the model's
   std::int64_t max_length = 0;  // tokens that it takes
   std::string api_key = {};     // "": none is asked for
+  bool log_requests = false;    // a line for each, but for probes that found what they looked for
 };
 
 class Front {
  public:
-  // Requests that go to the model: a path, to which they are POSTed, and who takes them there. May throw Refused.
+  // A path, to which requests are POSTed, and who takes them there. May throw Refused.
   struct Route {
     std::string path;
     std::function<void(const HttpRequest& request, const Reply& reply)> take;
+    bool is_models = true;  // the model's to answer; else it is answered at once
   };
   Front(FrontOptions options, std::vector<Route> routes);
   // For HttpServer, in its thread. Whatever a request does, it gets a reply, and the server goes on.
   void handle(const HttpRequest& request, const Reply& reply) const;
+  // For HttpServer: counts the request, and writes its line.
+  void done(const HttpDone& done);
+  Metrics& metrics() { return metrics_; }
   std::int64_t started() const { return started_; }  // seconds since 1970
 
  private:
@@ -34,6 +41,7 @@ class Front {
 
   FrontOptions options_;
   std::vector<Route> routes_;
+  Metrics metrics_;
   std::int64_t started_;
 };
 

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/signals.h"
 #include "base/strings.h"
 #include "hone/error.h"
@@ -83,6 +84,13 @@ std::string body_of(evhttp_request* request) {
   return body;
 }
 
+std::string address_of(evhttp_request* request) {
+  char* address = nullptr;
+  ev_uint16_t port = 0;
+  evhttp_connection_get_peer(evhttp_request_get_connection(request), &address, &port);
+  return address ? address : "-";
+}
+
 // The connection was closed at its other end. What is yet to be read stays there.
 bool is_closed(evhttp_request* request) {
   bufferevent* connection = evhttp_connection_get_bufferevent(evhttp_request_get_connection(request));
@@ -125,6 +133,7 @@ int port_of(int socket) {
 struct HttpServer::Core : std::enable_shared_from_this<Core> {
   HttpOptions options;
   Handler handler;
+  Done done;
   Base base;
   Http http;
   Event wake, look;
@@ -143,6 +152,9 @@ struct HttpServer::Core : std::enable_shared_from_this<Core> {
   void do_all();
   void take(evhttp_request* request);
   void refuse(evhttp_request* request, int status, const char* why);
+  void tell(const HttpDone& what) const {
+    if (done) done(what);
+  }
   void replace_page(evbuffer* out) const;
   void forget(Reply::State* state);
   void look_after_all();
@@ -155,6 +167,9 @@ struct Reply::State {
   // The loop's own. Null: it is written, or nobody waits.
   evhttp_request* request = nullptr;
   bool ended = false;
+  HttpDone done = {};
+  Stopwatch watch = {};
+  std::atomic<std::int64_t> prompt_tokens = -1, generated_tokens = -1;
 };
 
 namespace {
@@ -196,9 +211,15 @@ void HttpServer::Core::do_all() {
 void HttpServer::Core::forget(Reply::State* state) {
   const auto found = std::find_if(open.begin(), open.end(), [&](const auto& one) { return one.get() == state; });
   if (found == open.end()) return;
-  state->request = nullptr;
-  state->gone = true;
+  const std::shared_ptr<Reply::State> held = *found;
+  held->request = nullptr;
+  held->gone = true;
   open.erase(found);
+  HttpDone& what = held->done;
+  if (!held->ended) what.status = HttpDone::kGone;
+  what.seconds = held->watch.seconds();
+  what.prompt_tokens = held->prompt_tokens, what.generated_tokens = held->generated_tokens;
+  tell(what);
   const std::lock_guard lock(mutex);
   --unwritten;
   fewer.notify_all();
@@ -215,6 +236,7 @@ void HttpServer::Core::look_after_all() {
 void HttpServer::Core::refuse(evhttp_request* request, int status, const char* why) {
   add_headers(request, options, "application/json");
   evhttp_add_header(evhttp_request_get_output_headers(request), "Connection", "close");
+  tell({address_of(request), method_of(request), path_of(request), status});
   evhttp_send_reply(request, status, nullptr, buffer_of(dumped(error_of(Refused(status, why)))).get());
 }
 
@@ -227,6 +249,7 @@ void HttpServer::Core::replace_page(evbuffer* out) const {
   const std::string line = page.substr(0, page.find("\r\n"));  // HTTP/1.1 413 Request Entity Too Large
   const std::vector<std::string> words = split(line, ' ');
   const int status = words.size() > 1 ? static_cast<int>(parse_int(words[1]).value_or(400)) : 400;
+  tell({"-", "-", "-", status});
   const std::string why = status == 413 ? fmt::format("the body: expected at most {} bytes", options.most_body)
                                         : fmt::format("the request: {}", line.substr(line.find(' ') + 1));
   const std::string json = dumped(error_of(Refused(status, why)));
@@ -245,11 +268,13 @@ void HttpServer::Core::take(evhttp_request* request) {
   HttpRequest made{method_of(request), path_of(request), header_of(request, "Authorization"), body_of(request)};
   if (made.method == "OPTIONS") {
     add_headers(request, options, "");
+    tell({address_of(request), made.method, made.path, 204});
     return evhttp_send_reply(request, 204, nullptr, nullptr);
   }
   if (const char* why = refused(request)) return refuse(request, *why == 'C' ? 415 : 400, why);
   const auto state = std::make_shared<Reply::State>();
   state->core = shared_from_this(), state->request = request;
+  state->done = {address_of(request), made.method, made.path};
   open.insert(state);
   {
     const std::lock_guard lock(mutex);
@@ -322,8 +347,8 @@ void HttpServer::Core::end() {
   wake.reset(), look.reset(), base.reset();
 }
 
-HttpServer::HttpServer(const HttpOptions& options, Handler handler) : core_(std::make_shared<Core>()) {
-  core_->options = options, core_->handler = std::move(handler);
+HttpServer::HttpServer(const HttpOptions& options, Handler handler, Done done) : core_(std::make_shared<Core>()) {
+  core_->options = options, core_->handler = std::move(handler), core_->done = std::move(done);
   core_->listen();
   const BlockSignals none_for_the_loop;
   core_->thread = std::thread([core = core_.get()] { event_base_loop(core->base.get(), EVLOOP_NO_EXIT_ON_EMPTY); });
@@ -347,18 +372,26 @@ void HttpServer::finish(double seconds) {
 
 bool Reply::is_gone() const { return state_->gone; }
 
-void Reply::send(int status, const std::string& json) const {
-  state_->core->post([state = state_, status, json] {
+void Reply::send(int status, const std::string& json) const { send_as(status, "application/json", json); }
+
+void Reply::send_as(int status, const std::string& type, const std::string& body) const {
+  state_->core->post([state = state_, status, type, body] {
     if (!state->request || std::exchange(state->ended, true)) return;
-    add_headers(state->request, state->core->options, "application/json");
+    state->done.status = status;
+    add_headers(state->request, state->core->options, type.c_str());
     const bool with_body = evhttp_request_get_command(state->request) != EVHTTP_REQ_HEAD;
-    evhttp_send_reply(state->request, status, nullptr, with_body ? buffer_of(json).get() : nullptr);
+    evhttp_send_reply(state->request, status, nullptr, with_body ? buffer_of(body).get() : nullptr);
   });
+}
+
+void Reply::count_tokens(std::int64_t prompt, std::int64_t generated) const {
+  state_->prompt_tokens = prompt, state_->generated_tokens = generated;
 }
 
 void Reply::begin_events() const {
   state_->core->post([state = state_] {
     if (!state->request || state->ended) return;
+    state->done.status = 200;
     add_headers(state->request, state->core->options, "text/event-stream");
     evhttp_add_header(evhttp_request_get_output_headers(state->request), "Cache-Control", "no-cache");
     evhttp_send_reply_start(state->request, 200, nullptr);

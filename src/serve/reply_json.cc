@@ -92,11 +92,14 @@ std::pair<ordered_json, std::string> message_of(const ChoiceText& choice, const 
   ordered_json message;
   if (!is_part) message["role"] = "assistant";
   if (choice.has_tool_calls) {
-    const text::ToolCalls found = text::find_tool_calls(choice.text);
+    const auto find = choice.is_held ? text::find_held_calls : text::find_tool_calls;
+    const text::ToolCalls found = find(choice.text, choice.begins_thinking);
     if (!found.calls.empty()) {
       message["content"] = found.content.empty() ? ordered_json() : ordered_json(found.content);
       message["tool_calls"] = calls_of(found.calls, head, is_part);
-      return {std::move(message), choice.finish_reason == "stop" ? "tool_calls" : choice.finish_reason};
+      // As OpenAI's API has it: a call that was not the model's choice is no reason to end.
+      const bool is_reason = choice.finish_reason == "stop" && !choice.is_named_call;
+      return {std::move(message), is_reason ? "tool_calls" : choice.finish_reason};
     }
   }
   message["content"] = choice.text;

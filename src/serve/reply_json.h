@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "generate/engine.h"
+#include "serve/refused.h"
 #include "serve/request.h"
 
 namespace hone::serve {
@@ -32,6 +33,9 @@ struct ChoiceText {
   std::string finish_reason;      // "": it goes on
   std::vector<ToldToken> tokens;  // where probabilities were asked for
   bool has_tool_calls = false;    // are to be looked for in the text
+  bool is_named_call = false;     // the request named the tool that is called
+  bool is_held = false;           // to a form of calls
+  bool begins_thinking = false;   // the text goes on with what the prompt began to think
 };
 
 struct Usage {

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <set>
 
 #include "base/strings.h"
 #include "generate/engine.h"
 #include "generate/rows.h"
-#include "serve/form.h"
+#include "serve/chat.h"
 #include "serve/fields.h"
+#include "serve/form.h"
+#include "serve/tools.h"
 
 namespace hone::serve {
 namespace {
@@ -91,7 +92,7 @@ GenerateConfig read_sampling(Fields& fields, const Served& served, const Generat
       seed ? static_cast<std::uint64_t>(*seed) : std::random_device{}() + (std::uint64_t{std::random_device{}()} << 32);
   request.n = fields.integer("n", 1, served.most_answers, ", the server's --batch-size").value_or(1);
   read_stream(fields, request);
-  read_form(fields, config);
+  request.form_by = read_form(fields, config);
   fields.only("skip_special_tokens", {true}, "special tokens are no part of an answer's text");
   fields.only("store", {false}, "nothing is stored here");
   fields.pass_over({"user", "metadata", "service_tier", "safety_identifier", "prompt_cache_key"});
@@ -125,6 +126,12 @@ void set_limits(GenerateConfig& config, std::optional<std::int64_t> limit, const
                   : request.is_chat ? "messages"
                                     : "prompt",
                   "context_length_exceeded");
+  const GenerateConfig& defaults = request.is_chat ? served.chat_defaults : served.defaults;
+  if (config.min_new_tokens > wanted && config.min_new_tokens != defaults.min_new_tokens)
+    throw Refused(400,
+                  fmt::format("min_tokens: got {}, expected at most {}, the tokens that the answer may have",
+                              config.min_new_tokens, wanted),
+                  "min_tokens");
   config.max_new_tokens = wanted;
   config.max_length.reset();
 }
@@ -165,92 +172,6 @@ void add_prompt(const ordered_json& one, const Served& served, Request& request)
   }
 }
 
-// "": there is none, or it is no text.
-std::string text_in(const ordered_json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-// Templates are written for texts: parts of a content are made one.
-void join_parts(ordered_json& message, std::size_t i) {
-  const auto content = message.find("content");
-  if (content == message.end() || !content->is_array()) return;
-  std::string text;
-  for (const ordered_json& part : *content) {
-    const bool is_text = part.is_object() && part.size() == 2 && text_in(part, "type") == "text" &&
-                         part.contains("text") && part["text"].is_string();
-    if (!is_text)
-      throw Refused(400, fmt::format("messages[{}].content: only parts of type text are read here", i), "messages",
-                    "unsupported_content");
-    text += (text.empty() ? "" : "\n") + part["text"].get<std::string>();
-  }
-  *content = text;
-}
-
-// Parts that a model of pictures is given as they are.
-bool has_pictures(const ordered_json& message) {
-  const auto content = message.find("content");
-  return content != message.end() && content->is_array() &&
-         std::any_of(content->begin(), content->end(), [](const ordered_json& part) {
-           const ordered_json type = part.is_object() ? part.value("type", ordered_json()) : ordered_json();
-           return type == "image_url" || type == "image";
-         });
-}
-
-// A field that the template does not read would be lost. Some tools' answers have a name beside their id.
-void check_message(const ordered_json& message, std::size_t i, const Served& served) {
-  static const std::set<std::string> known{"role", "content", "tool_calls", "tool_call_id", "reasoning_content"};
-  if (text_in(message, "role").empty())
-    throw Refused(400, fmt::format("messages[{}].role: expected a text, as user or assistant", i), "messages");
-  for (const auto& [name, value] : message.items()) {
-    const bool is_neutral = value.is_null() || (value.is_array() && value.empty());
-    const bool is_tools_name = name == "name" && message.value("role", ordered_json()) == "tool";
-    if (is_neutral || is_tools_name || known.contains(name) || served.template_reads(name)) continue;
-    throw Refused(
-        400,
-        fmt::format("messages[{}].{}: the model's chat template does not read it", i, escape_for_terminal(name, 60)),
-        "messages", "unknown_field");
-  }
-}
-
-// The API has a call's arguments as a text of JSON, templates as what it says.
-void read_arguments(ordered_json& message) {
-  const auto calls = message.find("tool_calls");
-  if (calls == message.end() || !calls->is_array()) return;
-  for (ordered_json& call : *calls) {
-    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
-    const auto arguments = call["function"].find("arguments");
-    if (arguments == call["function"].end() || !arguments->is_string()) continue;
-    ordered_json read = ordered_json::parse(arguments->get<std::string>(), nullptr, /*allow_exceptions=*/false);
-    if (read.is_object()) *arguments = std::move(read);
-  }
-}
-
-ordered_json row_of(Fields& fields, const Served& served, Request& request) {
-  const ordered_json* messages = fields.find("messages");
-  if (!messages || !messages->is_array() || messages->empty())
-    throw Refused(400, "messages: expected a list of messages with at least one", "messages");
-  ordered_json row{{"messages", *messages}};
-  for (std::size_t i = 0; i < row["messages"].size(); ++i) {
-    ordered_json& message = row["messages"][i];
-    if (!message.is_object()) throw Refused(400, fmt::format("messages[{}]: expected an object", i), "messages");
-    check_message(message, i, served);
-    if (!served.place_pictures || !has_pictures(message)) join_parts(message, i);
-    read_arguments(message);
-  }
-  if (text_in(row["messages"].back(), "role") == "assistant")
-    throw Refused(400, "messages: the last one is the assistant's; an answer is a turn of its own here", "messages");
-  if (const ordered_json* tools = fields.find("tools"); tools && !tools->empty()) {
-    const ordered_json* choice = fields.find("tool_choice");
-    if (!choice || *choice != "none") row["tools"] = *tools, request.has_tools = true;
-  }
-  for (const char* name : {"documents", "chat_template_kwargs"})
-    if (const ordered_json* value = fields.find(name)) row[name] = *value;
-  if (const ordered_json* effort = fields.find("reasoning_effort"))
-    row["chat_template_kwargs"]["reasoning_effort"] = *effort;
-  return row;
-}
-
 }  // namespace
 
 Request read_completion(const ordered_json& body, const Served& served) {
@@ -280,7 +201,7 @@ Request read_completion(const ordered_json& body, const Served& served) {
   for (std::size_t i = 0; i < request.prompts.size(); ++i)
     if (request.echo && request.texts[i].empty()) request.texts[i] = served.tokenizer->decode(request.prompts[i]);
   check_ends(config, served);
-  check_form({config, request.prompts, request.has_tools}, *served.model, *served.tokenizer);
+  request.make_form = form_maker(request.form_by, request.has_tools, served);
   request.config = std::make_shared<const GenerateConfig>(std::move(config));
   return request;
 }
@@ -300,23 +221,23 @@ Request read_chat(const ordered_json& body, const Served& served) {
   const auto likeliest = fields.integer("top_logprobs", 0, kMostLikeliest);
   if (likeliest && !log_probs) throw Refused(400, "top_logprobs: only with logprobs: true", "top_logprobs");
   if (log_probs) request.log_probs = likeliest.value_or(0);
-  const ordered_json row = row_of(fields, served, request);
-  fields.only("tool_choice", {"auto", "none"}, "the model itself chooses whether it calls a tool");
+  ordered_json row = read_messages(fields, served);
+  AskedTools tools = read_tools(fields, served);
+  request.has_tools = !tools.tools.is_null(), request.is_named_call = tools.is_named;
+  if (request.has_tools) row["tools"] = tools.tools;
   fields.only("modalities", {{"text"}}, "answers are texts");
-  fields.only("parallel_tool_calls", {true}, "the model itself chooses how many tools it calls");
-  fields.only("add_generation_prompt", {true}, "an answer is a turn of its own here");
-  fields.only("continue_final_message", {false}, "an answer is a turn of its own here");
+  read_chat_end(fields);
   fields.require_all_read();
-  try {
-    const Tokenizer& tokenizer = served.chat_tokenizer ? *served.chat_tokenizer : *served.tokenizer;
-    request.prompts.push_back(tokenizer.encode(served.chat_text(row), /*special=*/false).ids);
-    if (served.place_pictures) request.pictures = served.place_pictures(row, request.prompts.back());
-  } catch (const Error& error) {
-    throw Refused(400, error.what(), "messages");
+  ChatPrompt prompt = chat_prompt(row, served);
+  request.begins_thinking = begins_thinking(prompt.text);
+  request.make_form = form_maker(request.form_by, request.has_tools, served);
+  if (tools.form) {
+    request.form_by = tools.asked_by, request.holds_calls = true;
+    request.make_form = maker_of_calls(std::move(tools), prompt.text, served);
   }
+  request.prompts.push_back(std::move(prompt.ids)), request.pictures = std::move(prompt.pictures);
   set_limits(config, limit ? limit : older, limit ? "max_completion_tokens" : "max_tokens", -1, request, served);
   check_ends(config, served);
-  check_form({config, request.prompts, request.has_tools}, *served.model, *served.tokenizer);
   request.config = std::make_shared<const GenerateConfig>(std::move(config));
   return request;
 }

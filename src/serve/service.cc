@@ -10,8 +10,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/strings.h"
 #include "generate/prompt_log_probs.h"
 #include "serve/reply_json.h"
+#include "serve/tokens.h"
 #include "serve/waiting.h"
 
 namespace hone::serve {
@@ -42,6 +44,7 @@ struct Service::Job {
   Usage usage = {};
   std::vector<std::unique_ptr<Choice>> choices = {};
   std::size_t open = 0;  // choices that are not ended
+  Stopwatch watch = {};
   bool in_parts() const { return request.stream; }
   std::int64_t longest() const {
     std::int64_t most = 0;
@@ -53,25 +56,62 @@ struct Service::Job {
 Service::Service(Served served, ServiceOptions options)
     : served_(std::move(served)),
       options_(std::move(options)),
-      front_({served_.name, served_.max_length, options_.api_key},
-             {{"/v1/completions", [this](const auto& asked, const auto& reply) { accept(asked, reply, false); }},
-              {"/v1/chat/completions", [this](const auto& asked, const auto& reply) { accept(asked, reply, true); }}}),
+      front_({served_.name, served_.max_length, options_.api_key, options_.log_requests}, routes()),
       waiting_(std::make_unique<Waiting<Job>>(options_.queue)) {
   reset_engine();
+  add_gauges();
 }
 Service::~Service() = default;
+
+std::vector<Front::Route> Service::routes() {
+  std::vector<Front::Route> routes{
+      {"/v1/completions", [this](const auto& asked, const auto& reply) { accept(asked, reply, false); }},
+      {"/v1/chat/completions", [this](const auto& asked, const auto& reply) { accept(asked, reply, true); }}};
+  for (Front::Route& route : token_routes(served_)) routes.push_back(std::move(route));
+  return routes;
+}
 
 void Service::reset_engine() {
   engine_ = std::make_unique<generate::Engine>(*served_.model->causal_lm(), *served_.tokenizer, options_.adapter,
                                                options_.rows);
-  if (options_.kept_bytes > 0) engine_->keep_texts(options_.kept_bytes);
+  if (options_.kept_bytes <= 0) return;
+  kept_ = std::make_shared<generate::KeptTexts>(options_.kept_bytes);
+  engine_->keep_texts_in(kept_);
+}
+
+void Service::add_gauges() {
+  Metrics& metrics = front_.metrics();
+  const auto add = [&](const char* name, const char* help, const std::atomic<std::int64_t>& number) {
+    metrics.gauge(name, help, [&number] { return static_cast<double>(number.load()); });
+  };
+  const auto limit = [&](const char* name, const char* help, std::int64_t number) {
+    metrics.gauge(name, help, [number] { return static_cast<double>(number); });
+  };
+  add("hone_requests_running", "Requests whose answers are being made.", gauges_.requests);
+  metrics.gauge("hone_requests_waiting", "Requests that wait for room.",
+                [this] { return static_cast<double>(waiting_->size()); });
+  add("hone_answers_running", "Answers that are being made.", gauges_.answers);
+  limit("hone_answers_limit", "Answers that are made at the same time at most.", options_.rows);
+  add("hone_cache_bytes", "Memory that is set aside for keys and values of running answers at their longest.",
+      gauges_.cache_bytes);
+  if (options_.most_cache_bytes > 0)
+    limit("hone_cache_limit_bytes", "The most that may be set aside so.", options_.most_cache_bytes);
+  add("hone_kept_text_bytes", "Memory of what texts that were answered have left.", gauges_.kept_bytes);
+  limit("hone_kept_text_limit_bytes", "The most that these may have.", std::max<std::int64_t>(options_.kept_bytes, 0));
+}
+
+void Service::tell_gauges() {
+  gauges_.requests = std::ssize(begun_), gauges_.answers = engine_->rows();
+  const bool counts = options_.cache_bytes && engine_->rows() > 0;
+  gauges_.cache_bytes = counts ? options_.cache_bytes(engine_->rows(), longest_running()) : 0;
+  gauges_.kept_bytes = kept_ ? kept_->bytes() : 0;
 }
 
 // The answers of a request are made side by side: those that could never have room are refused at once.
 void Service::accept(const HttpRequest& request, const Reply& reply, bool is_chat) {
   const ordered_json body = body_of(request);
   auto job = std::make_shared<Job>(Job{reply, is_chat ? read_chat(body, served_) : read_completion(body, served_), {}});
-  if (!fits(*job, 0, 0))
+  if (!fits(*job, {}))
     throw Refused(400,
                   fmt::format("{} answers of up to {} tokens need more memory than the server may take for keys "
                               "and values",
@@ -79,24 +119,52 @@ void Service::accept(const HttpRequest& request, const Reply& reply, bool is_cha
                   is_chat ? "messages" : "prompt");
   job->head = {fmt::format("{:x}-{}", front_.started(), ++jobs_), served_.name,
                static_cast<std::int64_t>(wall_seconds()), is_chat};
-  waiting_->add(std::move(job));
+  if (!job->request.make_form) return admit(std::move(job));
+  if (forms_.size() >= options_.rows + options_.queue)
+    throw Refused(503, fmt::format("the forms of {} are being made; try again later",
+                                   counted(forms_.size(), "request")),
+                  "", "overloaded");
+  forms_.add([this, job = std::move(job)] { make_form(job); });
 }
 
-bool Service::fits(const Job& job, std::int64_t rows, std::int64_t longest) const {
-  const std::int64_t all = rows + job.request.answers();
+// Not in the server's thread, which answers others meanwhile.
+void Service::make_form(const std::shared_ptr<Job>& job) try {
+  if (job->reply.is_gone()) return;
+  job->request.form = job->request.make_form({*job->request.config, job->request.prompts});
+  admit(job);
+} catch (const Refused& why) {
+  refuse(job->reply, why);
+} catch (const std::exception& why) {
+  refuse(job->reply, Refused(500, fmt::format("unexpected: {}", why.what())));
+}
+
+void Service::admit(std::shared_ptr<Job> job) {
+  waiting_->add(std::move(job), [this] {
+    return [this, running = running_now_](const Job& next) mutable { return takes(running, next); };
+  });
+}
+
+bool Service::fits(const Job& job, const Running& running) const {
+  const std::int64_t all = running.rows + job.request.answers();
   if (all > options_.rows) return false;
   return options_.most_cache_bytes == 0 ||
-         options_.cache_bytes(all, std::max(longest, job.longest())) <= options_.most_cache_bytes;
+         options_.cache_bytes(all, std::max(running.longest, job.longest())) <= options_.most_cache_bytes;
+}
+
+bool Service::takes(Running& running, const Job& job) const {
+  if (!fits(job, running)) return false;
+  running.rows += job.request.answers(), running.longest = std::max(running.longest, job.longest());
+  return true;
+}
+
+std::int64_t Service::longest_running() const {
+  std::int64_t longest = 0;
+  for (const auto& [number, choice] : running_) longest = std::max(longest, choice->job->longest());
+  return longest;
 }
 
 std::vector<std::shared_ptr<Service::Job>> Service::jobs_that_fit() {
-  std::int64_t rows = engine_->rows(), longest = 0;
-  for (const auto& [number, choice] : running_) longest = std::max(longest, choice->job->longest());
-  return waiting_->take([&](const Job& job) {
-    if (!fits(job, rows, longest)) return false;
-    rows += job.request.answers(), longest = std::max(longest, job.longest());
-    return true;
-  });
+  return waiting_->take([this](const Job& job) { return takes(running_now_, job); });
 }
 
 // Their prompts are read in one pass; what is asked of the prompts themselves takes another.
@@ -117,6 +185,8 @@ void Service::begin(const std::vector<std::shared_ptr<Job>>& jobs) {
       choice->job = job.get(), choice->said.index = i;
       choice->prompt = static_cast<std::size_t>(i / request.n);
       choice->said.has_tool_calls = request.has_tools && served_.finds_tool_calls;
+      choice->said.is_named_call = request.is_named_call, choice->said.begins_thinking = request.begins_thinking;
+      choice->said.is_held = request.holds_calls;
       const std::vector<std::int32_t>& prompt = request.prompts[choice->prompt];
       if (request.echo) choice->said.text = request.texts[choice->prompt];
       StreamDecoder decoder(*served_.tokenizer);
@@ -131,7 +201,7 @@ void Service::begin(const std::vector<std::shared_ptr<Job>>& jobs) {
         asked.push_back(
             {choice->number, prompt, request.config, Random(request.config->seed, fmt::format("generate/{}", i)),
              generate::answer_limit(*served_.model, *request.config, std::ssize(prompt)), request.log_probs,
-             request.pictures});
+             request.pictures, request.form});
         running_[choice->number] = choice.get();
       }
       job->choices.push_back(std::move(choice));
@@ -142,6 +212,10 @@ void Service::begin(const std::vector<std::shared_ptr<Job>>& jobs) {
       for (const auto& choice : job->choices) end(*choice, "length");
   }
   count_kept(asked, engine_->add(asked));
+  for (const std::shared_ptr<Job>& job : jobs) {
+    front_.metrics().count_prompt(job->usage.prompt_tokens, job->usage.cached_tokens);
+    job->reply.count_tokens(job->usage.prompt_tokens, 0);
+  }
 }
 
 // Of each prompt once, however many answers it has.
@@ -156,7 +230,9 @@ void Service::told(std::size_t number, std::int32_t id, const std::string& text,
                    const generate::TokenLogProbs* log_probs) {
   Choice& choice = *running_.at(number);
   Job& job = *choice.job;
-  ++job.usage.completion_tokens;
+  if (++job.usage.completion_tokens == 1) front_.metrics().first_token_after(job.watch.seconds());
+  front_.metrics().count_generated();
+  job.reply.count_tokens(job.usage.prompt_tokens, job.usage.completion_tokens);
   choice.said.text += text;
   if (log_probs)
     choice.said.tokens.push_back(
@@ -202,6 +278,8 @@ void Service::end(Choice& choice, const std::string& reason) {
 }
 
 void Service::end(Job& job) {
+  // Whoever reads the answer may ask again at once, and finds the room.
+  waiting_->locked([&] { running_now_.rows -= job.request.answers(); });
   if (!job.in_parts()) {
     ordered_json choices = ordered_json::array();
     for (const auto& choice : job.choices) choices.push_back(json_of(choice->said, *served_.tokenizer, job.head));
@@ -212,6 +290,16 @@ void Service::end(Job& job) {
     job.reply.end();
   }
   ended_.push_back(&job);
+}
+
+// One answer that cannot go on is its request's end: the others of the request leave with it.
+void Service::leave_those_that_failed() {
+  for (const auto& [job, why] : std::exchange(failed_, {})) {
+    for (const auto& choice : job->choices)
+      if (!choice->ended && running_.erase(choice->number) > 0) engine_->leave(choice->number);
+    refuse_begun(*job, Refused(400, why, job->request.form_by, "unsupported_value"));
+    ended_.push_back(job);
+  }
 }
 
 void Service::leave_those_that_are_gone() {
@@ -227,18 +315,17 @@ void Service::leave_those_that_are_gone() {
   }
 }
 
+void Service::refuse_begun(Job& job, const Refused& why) {
+  if (!job.in_parts()) return refuse(job.reply, why);
+  job.reply.event(dumped(error_of(why)));
+  job.reply.end();
+}
+
 // The model's state after an error is nobody's.
 void Service::fail_running(const std::string& why) {
   log::warning("{} running requests ended by an error: {}", begun_.size(), why);
-  for (const auto& [job, owned] : begun_) {
-    if (job->in_parts()) {
-      job->reply.event(dumped(error_of(Refused(500, why))));
-      job->reply.end();
-    } else {
-      refuse(job->reply, Refused(500, why));
-    }
-  }
-  begun_.clear(), running_.clear(), ended_.clear();
+  for (const auto& [job, owned] : begun_) refuse_begun(*job, Refused(500, why));
+  begun_.clear(), running_.clear(), ended_.clear(), failed_.clear();
   reset_engine();
 }
 
@@ -252,7 +339,11 @@ void Service::step() {
   if (engine_->rows() > 0)
     engine_->step([this](std::size_t number, std::int32_t id, const std::string& text,
                          const generate::TokenLogProbs* log_probs) { told(number, id, text, log_probs); },
-                  [this](std::size_t number, const Generated& answer) { finished(number, answer); });
+                  [this](std::size_t number, const Generated& answer) { finished(number, answer); },
+                  [this](std::size_t number, const Error& why) {
+                    failed_.emplace(running_.at(number)->job, why.what());
+                  });
+  leave_those_that_failed();
   for (Job* job : std::exchange(ended_, {})) begun_.erase(job);
 }
 
@@ -268,6 +359,8 @@ void Service::run(const std::function<bool()>& stop) {
     } catch (const std::exception& error) {
       fail_running(error.what());
     }
+    tell_gauges();
+    waiting_->locked([this] { running_now_ = {engine_->rows(), longest_running()}; });
     if (begun_.empty()) waiting_->wait();
   }
 }

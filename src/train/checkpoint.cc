@@ -65,7 +65,7 @@ std::map<std::string, Slice> averages_of(Updater* updater) {
 // Each weight in its type: its average where there is one, else from its master, unless the model has it in that type
 // anyway.
 // `prefix`: what the updater's names of its weights begin with.
-std::vector<SavedTensor> weights_to_save(const CheckpointParts& parts, const Model& model,
+std::vector<SavedTensor> weights_to_save(const CheckpointParts& parts, const Module& model,
                                          const std::string& prefix = "") {
   const std::map<std::string, Slice> masters = masters_of(parts.updater);
   const std::map<std::string, Slice> averages = averages_of(parts.updater);
@@ -118,10 +118,10 @@ void each_state_to_save(const CheckpointParts& parts,
   parts.updater->each_state([&](Slice& state) { visit(state.name, state); });
   const bool averaged = parts.updater->averages_weights();
   const bool adapted = parts.adapter && !averaged;  // its file has them as they are
-  std::set<std::string> in_files, beside;  // the latter: of models beside it, always kept, as these are narrower
+  std::set<std::string> in_files, beside;  // the latter: of what is beside it, always kept, as files are narrower
   if (!averaged) parts.model.each_weight([&](const std::string& name, const Weight&) { in_files.insert(name); });
-  for (const auto& [name, model] : parts.model.beside())
-    model->each_weight([&](const std::string& weight, Weight&) { beside.insert(weight); }, name + ".");
+  for (const auto& [name, module] : parts.model.beside())
+    module->each_weight([&](const std::string& weight, Weight&) { beside.insert(weight); }, name + ".");
   parts.updater->each_master([&](Slice& master) {
     const bool whole = adapted || (in_files.contains(master.name) &&
                                    parts.types.of(master.name) == master.part.scalar_type());
@@ -168,7 +168,7 @@ Files files_to_save(const CheckpointParts& parts, const World& world) {
   else
     add_model(files, "", weights_to_save(parts, parts.model), parts.files, world);
   for (const BesideFiles& one : parts.beside)
-    add_model(files, one.name + "/", weights_to_save(parts, *one.model, one.name + "."), one.files, world);
+    add_model(files, one.name + "/", weights_to_save(parts, *one.module, one.name + "."), one.files, world);
   if (!parts.with_optimizer || !parts.updater) return files;
   std::vector<SavedTensor> state;
   each_state_to_save(parts, [&](const std::string& name, const Slice& slice) {
@@ -274,22 +274,31 @@ io::Manifest manifest_of(const CheckpointPlace& place, const RunState& state, co
   return manifest;
 }
 
+// Of a tensor, with what its file's head, the index of shards and the manifest say of it, at most.
+std::uint64_t on_disk(const Slice& slice, at::ScalarType type) {
+  constexpr std::uint64_t kSaid = 640, kOfChunk = 32, kNames = 3;
+  const std::uint64_t bytes = bytes_of(slice, type);
+  return bytes + kSaid + kNames * slice.name.size() + kOfChunk * (bytes / io::kHashChunk);
+}
+
 }  // namespace
 
 std::uint64_t checkpoint_bytes(const CheckpointParts& parts) {
   std::uint64_t bytes = 0;
   if (parts.adapter) {
-    parts.updater->each_master([&](Slice& master) { bytes += bytes_of(master, master.part.scalar_type()); });
+    parts.updater->each_master([&](Slice& master) { bytes += on_disk(master, master.part.scalar_type()); });
   } else {
-    for (const SavedTensor& tensor : weights_to_save(parts, parts.model)) bytes += bytes_of(tensor.slice, tensor.type);
+    for (const SavedTensor& tensor : weights_to_save(parts, parts.model)) bytes += on_disk(tensor.slice, tensor.type);
   }
-  for (const BesideFiles& one : parts.beside)
-    for (const SavedTensor& tensor : weights_to_save(parts, *one.model, one.name + "."))
-      bytes += bytes_of(tensor.slice, tensor.type);
+  for (const BesideFiles& one : parts.beside) {
+    for (const SavedTensor& tensor : weights_to_save(parts, *one.module, one.name + "."))
+      bytes += on_disk(tensor.slice, tensor.type);
+    for (const auto& [name, content] : one.files.texts) bytes += content.size();
+  }
   each_state_to_save(
-      parts, [&](const std::string&, const Slice& state) { bytes += bytes_of(state, state.part.scalar_type()); });
+      parts, [&](const std::string&, const Slice& state) { bytes += on_disk(state, state.part.scalar_type()); });
   if (parts.with_optimizer)
-    for (const Slice& slice : parts.followed) bytes += bytes_of(slice, slice.part.scalar_type());
+    for (const Slice& slice : parts.followed) bytes += on_disk(slice, slice.part.scalar_type());
   for (const auto& [name, content] : parts.files.texts) bytes += content.size();
   return bytes;
 }
@@ -302,6 +311,7 @@ struct CheckpointWrite::Content {
 
 CheckpointPlace place_in(io::RunFolder& run) {
   return {run.folder().env(), run.run_id(), [&run](std::int64_t step) {
+            run.keep_checkpoints_there();
             io::FolderCommit::Options options{run.run_id(), /*replace=*/true, [&run] { run.check_owner(); }};
             return run.checkpoints().start_save(step, std::move(options));
           }};

@@ -24,7 +24,15 @@ namespace {
 
 constexpr const char* kNoData = "set, but there is nothing to evaluate on; give data.eval a share or files";
 
-// Whether a metric is measured.
+// What evaluations call the numbers of what they have gone through, which say nothing of how good a model is.
+constexpr std::array<std::string_view, 6> kCounts = {"documents", "examples",  "pairs",
+                                                     "prompts",   "questions", "tokens"};
+
+bool is_count(const std::string& metric) {
+  return std::find(kCounts.begin(), kCounts.end(), metric.substr(metric.rfind('_') + 1)) != kCounts.end();
+}
+
+// Whether a metric is measured, and of how good the model is.
 bool check_metric(const Recipe& recipe, const std::string& option, const std::string& metric, Problems& problems) {
   const std::vector<std::string> sets = eval_sets(recipe);
   if (sets.empty()) {
@@ -35,8 +43,14 @@ bool check_metric(const Recipe& recipe, const std::string& option, const std::st
   }
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   if (!unknown_evaluation(objective->evaluations()).empty()) return true;  // told already
-  const std::vector<std::string> known = metric_names(make_evaluations(*objective, recipe), sets);
-  if (std::find(known.begin(), known.end(), metric) == known.end())
+  std::vector<std::string> known = metric_names(make_evaluations(*objective, recipe), sets);
+  const bool is_known = std::find(known.begin(), known.end(), metric) != known.end();
+  std::erase_if(known, is_count);
+  if (is_known && is_count(metric))
+    problems.add(option, fmt::format("watches {}, which counts what is measured on, and says nothing of how good the "
+                                     "model is; expected one of {}",
+                                     metric, join(known, ", ")));
+  else if (!is_known)
     problems.add(option,
                  fmt::format("watches {}, which no evaluation gives; expected one of {}", metric, join(known, ", ")),
                  nearest(metric, known));

@@ -38,6 +38,14 @@ bool has_head(const Model& model, const HeadRequest& head) {
          classifier->problem_type().value_or(ProblemType::single_label_classification) == *head.problem_type;
 }
 
+bool has_weights_of(const Model& model, const Model& made) {
+  std::set<std::string> there;
+  model.each_weight([&](const std::string& name, const Weight&) { there.insert(name); });
+  bool has_all = true;
+  made.each_weight([&](const std::string& name, const Weight&) { has_all = has_all && there.contains(name); });
+  return has_all;
+}
+
 }  // namespace
 
 std::vector<std::string> known_labels(const Needs& needs, const Model& model) {
@@ -60,17 +68,21 @@ std::unique_ptr<Model> model_with_head(const Model& model, const HeadRequest& he
                            : head.answers_questions ? "no head that answers questions"
                            : head.of_tokens ? "no classification head of tokens"
                                             : "no classification head";
-  if (!recipe.adapter.type.empty()) {
+  // The same weights, of which the configuration does not say what for: an adapter's base stays as it is.
+  const bool others = has_other_labels(model, head), keeps = !others && has_weights_of(model, *made);
+  const std::string fact = others ? "the model's head is for others than is to be learnt"
+                                  : fmt::format("the model has {} for what is to be learnt", none);
+  if (!recipe.adapter.type.empty() && !keeps) {
     std::set<std::string> there, fresh;
-    model.each_weight([&](const std::string& name, const Weight&) { there.insert(name); });
+    if (!others)  // else the head's weights are there, and are not what is to be learnt
+      model.each_weight([&](const std::string& name, const Weight&) { there.insert(name); });
     made->each_weight([&](const std::string& name, const Weight&) {
       const bool of_body = !made->base_prefix().empty() && name.starts_with(made->base_prefix());
       if (!of_body && made->may_be_fresh(name) && !there.contains(name)) fresh.insert(name.substr(0, name.find('.')));
     });
     throw Error(
         ErrorKind::config,
-        fmt::format("adapter: the model has {} for what is to be learnt, and an adapter's files have no place for it",
-                    none))
+        fmt::format("adapter: {}, and an adapter's files have no place for {}", fact, others ? "a new one" : "it"))
         .hint(fmt::format("train a head first, for instance with model.trainable: [{}], and then the adapter, which "
                           "goes on with the head",
                           join({fresh.begin(), fresh.end()}, ", ")));

@@ -173,8 +173,8 @@ class NoModels final : public Resources {
 
 // Of texts to embed: the first record of each kind is shown to the objective, which refuses what it does not learn.
 void check_texts(const Recipe& recipe, const Inputs& inputs, const Dataset& data) {
-  if (recipe.objective.type != "embedding") return;
   const std::unique_ptr<Objective> objective = make_objective(recipe);
+  if (objective->needs().records != RecordKind::embedding) return;
   const World alone;
   const NoModels none;
   StepContext context{*inputs.model, alone, none};
@@ -241,7 +241,7 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
 
 // What hides tokens. Error(config).
 void check_mask_token(const Needs& needs, const Inputs& inputs, const Recipe& recipe) {
-  if (!needs.masked_lm) return;
+  if (!needs.masked_lm || needs.records == RecordKind::embedding) return;  // texts to embed have nothing hidden
   if (!inputs.tokenizer->mask_id)
     throw Error(ErrorKind::config,
                 fmt::format("objective {}: the tokenizer has no mask token; expected one, as BERT's [MASK]",

@@ -12,6 +12,10 @@
 
 namespace hone::training {
 
+void fill_meta(Weight& weight, WeightTypes types) {
+  weight.fill(at::empty(weight.shape(), at::TensorOptions().device(at::kMeta).dtype(hub::type_of(weight, types))));
+}
+
 std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path& source, WeightTypes types) {
   HeadRequest head;
   if (const Classifier* one = model.classifier()) {
@@ -27,7 +31,7 @@ std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path
     if (!weight.is_buffer()) weight.set_trainable(given.at(name)->trainable());
     weight.set_held_as(given.at(name)->held_as());
     weight.set_fake_quantized(given.at(name)->fake_quantized());
-    weight.fill(at::empty(weight.shape(), at::TensorOptions().device(at::kMeta).dtype(hub::type_of(weight, types))));
+    fill_meta(weight, types);
   });
   nn::unpack_in_blocks(*twin);
   return twin;

@@ -10,6 +10,9 @@
 
 namespace hone::training {
 
+// A weight on the meta device; with a MetaMemory it has its place there.
+void fill_meta(Weight& weight, WeightTypes types);
+
 // With the same weights trained, on the meta device, filled; its adapters are not taken over. source: the folder that
 // the other one came from, for errors; "": none. With a MetaMemory its weights have places there.
 std::unique_ptr<Model> meta_twin(const Model& model, const std::filesystem::path& source, WeightTypes types);

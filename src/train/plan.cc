@@ -15,6 +15,7 @@
 #include "train/check_context.h"
 #include "train/complete.h"
 #include "train/inputs.h"
+#include "train/layers.h"
 #include "train/make_objective.h"
 #include "train/placement.h"
 #include "train/ranks.h"
@@ -74,11 +75,26 @@ std::int64_t count_evaluations(const TrainerSection& trainer, const RunPlan& pla
   return count;
 }
 
-void plan_disk(RunPlan& plan) {
+// What a checkpoint holds besides its model's files and the optimizer's state, at most: the recipe, the run's counts,
+// the log, and what a file system gives each file that does not fill its last block. Callbacks' states are not known.
+std::uint64_t beside_tensors(const RunPlan& plan, std::size_t sets) {
+  constexpr std::uint64_t kFiles = 24, kBlock = 4096, kCounts = 16384, kLine = 1024, kLongLine = 4096;
+  const TrainerSection& trainer = plan.recipe.trainer;
+  const auto count = [](std::int64_t number) { return static_cast<std::uint64_t>(std::max<std::int64_t>(0, number)); };
+  const bool long_lines = make_objective(plan.recipe)->needs().answers > 0 || !plan.recipe.callbacks.empty() ||
+                          plan.recipe.objective.type != "causal_lm";
+  const std::uint64_t line = long_lines ? kLongLine : kLine;
+  const std::uint64_t lines = count(plan.steps / std::max<std::int64_t>(1, trainer.log_every)) + 2;
+  return kFiles * kBlock + kCounts + recipe_file(plan.recipe).size() + lines * line +
+         count(plan.evaluations) * (1 + sets) * line;
+}
+
+void plan_disk(RunPlan& plan, std::size_t sets) {
   const SaveSection& save = plan.recipe.trainer.save;
   plan.saves = 1 + (save.every > 0 ? (plan.steps - 1) / save.every : 0) +
                (save.after_evaluation ? std::max<std::int64_t>(0, plan.evaluations - 1) : 0);
   plan.checkpoints = save.keep > 0 ? std::min(plan.saves, most_at_once(save, plan.evaluations > 0)) : plan.saves;
+  plan.memory.checkpoint += beside_tensors(plan, sets);
   plan.disk = plan.memory.checkpoint * static_cast<std::uint64_t>(plan.checkpoints);
   std::filesystem::path place = std::filesystem::absolute(
       plan.recipe.run.folder.empty() ? std::filesystem::path("runs") : std::filesystem::path(plan.recipe.run.folder));
@@ -201,7 +217,7 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   const Averages average = averages_of(plan.recipe, inputs);
   plan_work(plan, inputs, average);
   plan.evaluations = inputs.evals.empty() ? 0 : count_evaluations(plan.recipe.trainer, plan);
-  plan_disk(plan);
+  plan_disk(plan, inputs.evals.size());
   const std::unique_ptr<Model> model = meta_model(inputs, plan.recipe.trainer.precision);
   plan_time(plan, inputs, work_of(plan, *model, average), options);
   return plan;

@@ -13,7 +13,7 @@
 namespace hone::training {
 namespace {
 
-constexpr const char* kObjective = "embedding";
+constexpr const char *kObjective = "embedding", *kSparse = "sparse_embedding";
 
 std::optional<hub::SentenceFolder> sentence_folder_of(const std::string& where) {
   ModelPlace place;
@@ -30,7 +30,8 @@ std::optional<hub::SentenceFolder> sentence_folder_of(const std::string& where) 
 }  // namespace
 
 void take_sentence_defaults(Recipe& recipe) {
-  if (recipe.objective.type != kObjective || recipe.model.path.empty()) return;
+  const bool sparse = recipe.objective.type == kSparse;
+  if ((!sparse && recipe.objective.type != kObjective) || recipe.model.path.empty()) return;
   const std::optional<hub::SentenceFolder> folder = sentence_folder_of(recipe.model.path);
   if (!folder) return;
   config::Node node = config::Values<config::Choice<Objective>>::write(recipe.objective);
@@ -38,8 +39,14 @@ void take_sentence_defaults(Recipe& recipe) {
     const config::Node* given = node.find(key);
     if (!given || given->is_null()) node.at_or_add(key) = std::move(value);
   };
-  take("pooling", config::Values<nn::Pooling>::write(folder->pooling));
-  take("normalize", config::Values<bool>::write(folder->normalize));
+  if (sparse && folder->splade) {
+    take("pooling_strategy", config::Values<nn::SpladeStrategy>::write(folder->splade->strategy));
+    take("activation_function", config::Values<nn::SpladeActivation>::write(folder->splade->activation));
+  }
+  if (!sparse && !folder->splade) {
+    take("pooling", config::Values<nn::Pooling>::write(folder->pooling));
+    take("normalize", config::Values<bool>::write(folder->normalize));
+  }
   take("query_prompt", config::Values<std::string>::write(folder->prompt({"query"})));
   take("document_prompt", config::Values<std::string>::write(folder->prompt({"document", "passage"})));
   Problems problems;

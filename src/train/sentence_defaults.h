@@ -10,8 +10,8 @@
 
 namespace hone::training {
 
-// Of objective embedding: pooling, normalize and prompts that the recipe leaves open, where model.path is such a
-// folder. A folder that is not there is somebody else's matter.
+// Of objectives embedding and sparse_embedding: pooling, normalize and prompts, or what makes sparse vectors, that the
+// recipe leaves open, where model.path is such a folder. A folder that is not there is somebody else's matter.
 void take_sentence_defaults(Recipe& recipe);
 
 // Objective::folder_files() of this run's checkpoints; with what the folder that it began with says besides. Of a

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "hone/hub.h"
+#include "hub/load_module.h"
 #include "hub/memory.h"
 #include "hub/own_tokenizer.h"
 #include "hub/sentence_files.h"
@@ -87,33 +88,31 @@ void fill_beside(Model& model, const BesideSources& sources, std::uint64_t seed,
   for (const auto& [name, one] : model.beside())
     during("loading the " + name, [&, &own = *one, &its = name] {
       const auto& [folder, other_labels] = sources.at(its);
-      if (folder.empty()) return init_weights(own, seed, types(folder));
-      load_weights(own, folder, types(folder), FreshWeights{seed, other_labels, false});
+      Model* made = own.as_model();
+      if (!made) return hub::load_module(own, folder, types(folder));
+      if (folder.empty()) return init_weights(*made, seed, types(folder));
+      load_weights(*made, folder, types(folder), FreshWeights{seed, other_labels, false});
     });
 }
 
 void add_meta_beside(const Model& model, WeightTypes types, Model& twin) {
   for (const auto& [name, own] : model.beside()) {
-    const auto* module = dynamic_cast<const nn::VectorModule*>(own.get());
-    if (!module) {
-      twin.set_beside(name, meta_twin(*own, "", types));
-      continue;
+    if (const Model* made = own->as_model()) twin.set_beside(name, meta_twin(*made, "", types));
+    if (const nn::VectorModule* module = own->as_vector_module()) {
+      auto made = std::make_shared<nn::VectorModule>(module->form());
+      made->each_weight([&](const std::string&, Weight& weight) { fill_meta(weight, types); });
+      twin.set_beside(name, std::move(made));
     }
-    auto made = std::make_shared<nn::VectorModule>(module->form());
-    made->each_weight([&](const std::string&, Weight& weight) {
-      weight.fill(at::empty(weight.shape(), at::TensorOptions().device(at::kMeta).dtype(hub::type_of(weight, types))));
-    });
-    twin.set_beside(name, std::move(made));
   }
 }
 
 std::vector<BesideFiles> files_of_beside(const Model& model, const Tokenizer* tokenizer, at::ScalarType type) {
   std::vector<BesideFiles> all;
   for (const auto& [name, own] : model.beside()) {
-    if (dynamic_cast<const nn::VectorModule*>(own.get()))  // which the package would not open with keys of models
-      all.push_back({name, own.get(), {.texts = {{"config.json", config::to_json(own->hf_config()) + "\n"}}}});
-    else
-      all.push_back({name, own.get(), hub::model_files(*own, "", tokenizer, {.type = type})});
+    hub::ModelFiles files;
+    if (Model* made = own->as_model()) files = hub::model_files(*made, "", tokenizer, {.type = type});
+    else files.texts = {{"config.json", config::to_json(own->hf_config()) + "\n"}};
+    all.push_back({name, own.get(), std::move(files)});
   }
   return all;
 }

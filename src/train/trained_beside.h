@@ -40,13 +40,13 @@ BesideSources add_beside(const BesideFrom& from, Model& model);
 void fill_beside(Model& model, const BesideSources& sources, std::uint64_t seed,
                  const std::function<WeightTypes(const std::filesystem::path&)>& types);
 
-// The same models on the meta device, put beside another one.
+// The same on the meta device, put beside another model.
 void add_meta_beside(const Model& model, WeightTypes types, Model& twin);
 
 // What stands beside the weights of each in its folder of a checkpoint.
 struct BesideFiles {
   std::string name;
-  Model* model = nullptr;
+  const SavedModule* module = nullptr;
   hub::ModelFiles files = {};
 };
 std::vector<BesideFiles> files_of_beside(const Model& model, const Tokenizer* tokenizer, at::ScalarType type);

@@ -120,7 +120,10 @@ void Trainer::equip() {
   Inputs& inputs = parts_.inputs;
   if (parts_.from || !same_optimizer(frame_->chosen, recipe_.optimizer)) frame_->drop();
   make_weights(inputs, recipe_, world_, parts_.from.has_value());
-  frame_->before_update = [this] { hooks_.gradients(view_of_step(), given_); };
+  frame_->before_update = [this] {
+    hooks_.gradients(view_of_step(), given_);
+    updated_for_ = state_.step + 1;
+  };
   frame_->after_update = [this] {
     stepper_->updated();
     after_update();
@@ -131,7 +134,8 @@ void Trainer::equip() {
   frame_->tokenizer = inputs.tokenizer;
   frame_->source = inputs.source;
   if (inputs.adapter) {
-    const bool embeds = make_objective(recipe_)->needs().records == RecordKind::embedding;
+    const Needs needs = make_objective(recipe_)->needs();
+    const bool embeds = needs.records == RecordKind::embedding && !needs.masked_lm;
     frame_->adapter = hub::AdapterConfig{*inputs.adapter, base_name(recipe_.model), embeds};
   }
   if (frame_->ready()) return;
@@ -264,6 +268,7 @@ std::optional<std::int64_t> Trainer::epoch_begun_at(std::int64_t step, std::int6
 
 void Trainer::begin_step() {
   given_.clear();
+  before_step_ = {state_.objective, state_.loss_scale};
   const std::optional<std::int64_t> begun = epoch_begun_at(state_.step);
   began_ = epoch();
   if (begun) hooks_.epoch_start(view(), *begun);
@@ -294,6 +299,7 @@ bool Trainer::before_update(const PendingUpdate& update) {
     write_gradients(parts_.run.folder().env(), parts_.options.gradients,
                     [&](const auto& visit) { updater.each_gradient(visit); });
   hooks_.gradients(view_of_step(), given_);
+  updated_for_ = state_.step + 1;
   return true;
 }
 
@@ -318,6 +324,7 @@ void Trainer::plan_evaluation(bool all) {
 }
 
 void Trainer::begin_edge(const StepReport& report) {
+  before_step_.reset();
   evaluated_.reset();
   was_evaluated_ = false;
   amounts_ = {report.tokens, report.supervised, report.rows, report.documents, report.squares};
@@ -515,8 +522,8 @@ Summary Trainer::finish() {
       hooks_.store(state_);
       saver_->save(worth());
       seconds = watch.seconds();
-      told_saved(saver_->settle(/*wait=*/true));
     });
+  told_saved(saver_->settle(/*wait=*/true));
   if (complete && log_) tell_unsaved_best(state_, measures_, parts_.from ? parts_.from->step : -1);
   if (log_) log_->finish();  // what trackers send then comes behind what must not be lost
   if (!complete)

@@ -78,7 +78,11 @@ class Trainer {
   void make_up_evaluation();
   void maybe_save();
   void save();
-  void save_whole_steps();
+  std::optional<Error> save_whole_steps(const Error& error);
+  void end_at_signal(const std::string& name);
+  void save_now();
+  bool steps_are_whole() const;
+  bool agree_on_whole_steps() const;
   void told_saved(const std::vector<std::string>& checkpoints);
   void begin_step();
   bool before_update(const PendingUpdate& update);
@@ -176,7 +180,13 @@ class Trainer {
   bool goes_on_ = false;        // interrupted: what is saved is not the end of the run
   double time_limit_ = 0;       // seconds of this process; 0: none
   double waited_for_data_ = 0;  // seconds, before the step that is made
-  std::int64_t updated_for_ = 0;  // the step that the newest update is of
+  std::int64_t updated_for_ = 0;  // the step that the newest update is of, or the one that has begun
+  // What a step changes before its updates, as it was before; nothing: no step has begun since the last one's end.
+  struct BeforeStep {
+    Sums objective;
+    LossScale loss_scale;
+  };
+  std::optional<BeforeStep> before_step_;
   bool reads_late_ = false;     // a step of run(), whose numbers nobody needs at once
   double step_seconds_ = 0;     // of the last step
   Stopwatch clock_;

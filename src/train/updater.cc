@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 
+#include "base/log.h"
 #include "base/sections.h"
 #include "base/strings.h"
 #include "dist/any_of_ranks.h"
@@ -343,7 +344,11 @@ Updater::Evaluated::~Evaluated() {
   for (std::size_t i = 0; i < trained_.size(); ++i)
     if (trained_[i].defined()) updater_.weights_[i].master.copy_(trained_[i]);
   updater_.averaged_ = false;
-  updater_.restored();
+  try {
+    updater_.restored();
+  } catch (const Error& error) {  // another rank's weights do not come any more: the run ends, and computes with none
+    if (error.kind() != kFailedElsewhere) log::error("after an evaluation: {}", error.what());
+  }
 }
 
 void Updater::cast_from_masters() {

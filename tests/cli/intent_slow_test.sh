@@ -79,6 +79,12 @@ sed -e 's/type: dpo/type: embedding/; s/pairs.jsonl/near.jsonl/' dpo.yaml >near.
 sed -e '/^model:/c model: {type: t5, d_model: 16, d_kv: 8, d_ff: 32, num_layers: 1, num_heads: 2}' \
   -e 's/train: d.jsonl/train: p.jsonl/' -e '$a objective: {type: seq2seq}' r.yaml >seq2seq.yaml
 sed -e 's/type: embedding/type: embedding, loss_type: triplet, distance: euclidean/' near.yaml >triplet.yaml
+sed -e 's/type: embedding/type: embedding, loss_type: gist, guide: m2, temperature: 0.1/' near.yaml >gist.yaml
+sed -e 's/type: embedding/type: embedding, hardness_mode: hard_negatives, hardness_strength: 5/' near.yaml >hard.yaml
+sed -e 's/{type: classification}/{type: sparse_embedding, regularizer_warmup_steps: 3}/; s/k.jsonl/near.jsonl/' b.yaml >sparse.yaml
+sed -e 's/type: sparse_embedding/type: sparse_embedding, hardness_mode: hard_negatives, hardness_strength: 5/' \
+  sparse.yaml >sparse_hard.yaml
+sed -e 's/type: sparse_embedding/type: sparse_embedding, loss_type: triplet/' sparse.yaml >sparse_triplet.yaml
 sed '$a objective: {type: distillation, teacher: m2}' m.yaml >distill.yaml
 for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"answer\": \"$((i + 1))\"}"; done >asked.jsonl
 # Bytes are drawn, so that what is worth something has to be common: answers without a letter of these.
@@ -279,6 +285,33 @@ objective.embedding.query_prompt | near.yaml | '--objective.query_prompt=Q: '
 objective.embedding.document_prompt | near.yaml | '--objective.document_prompt=D: '
 objective.embedding.matryoshka_dims | near.yaml | '--objective.matryoshka_dims=[16, 4]'
 objective.embedding.matryoshka_weights | near.yaml --objective.matryoshka_dims=[4,8] | --objective.matryoshka_weights=[1,3]
+objective.embedding.directions | near.yaml | '--objective.directions=[query_to_doc, doc_to_query]'
+objective.embedding.partition_mode | near.yaml '--objective.directions=[query_to_doc, doc_to_query]' | --objective.partition_mode=per_direction
+objective.embedding.hardness_mode | hard.yaml | --objective.hardness_mode=all_negatives
+objective.embedding.hardness_strength | hard.yaml | --objective.hardness_strength=9
+objective.embedding.guide | gist.yaml | --objective.guide=made
+objective.embedding.margin_strategy | gist.yaml --objective.margin=0.2 | --objective.margin_strategy=relative
+objective.embedding.contrast_anchors | gist.yaml --objective.margin=0 | --objective.contrast_anchors=false
+objective.embedding.contrast_positives | gist.yaml | --objective.contrast_positives=false
+objective.sparse_embedding.loss_type | sparse.yaml | --objective.loss_type=triplet
+objective.sparse_embedding.temperature | sparse.yaml | --objective.temperature=5
+objective.sparse_embedding.margin | sparse_triplet.yaml | --objective.margin=9
+objective.sparse_embedding.distance | sparse_triplet.yaml | --objective.distance=cosine
+objective.sparse_embedding.directions | sparse.yaml | '--objective.directions=[query_to_doc, doc_to_query]'
+objective.sparse_embedding.partition_mode | sparse.yaml '--objective.directions=[query_to_doc, doc_to_query]' | --objective.partition_mode=per_direction
+objective.sparse_embedding.hardness_mode | sparse_hard.yaml | --objective.hardness_mode=all_negatives
+objective.sparse_embedding.hardness_strength | sparse_hard.yaml | --objective.hardness_strength=9
+objective.sparse_embedding.document_regularizer_weight | sparse.yaml | --objective.document_regularizer_weight=1
+objective.sparse_embedding.query_regularizer_weight | sparse.yaml | --objective.query_regularizer_weight=1
+objective.sparse_embedding.document_regularizer_threshold | sparse.yaml | --objective.document_regularizer_threshold=1000
+objective.sparse_embedding.query_regularizer_threshold | sparse.yaml | --objective.query_regularizer_threshold=1000
+objective.sparse_embedding.use_document_regularizer_only | sparse.yaml | --objective.use_document_regularizer_only=true
+objective.sparse_embedding.regularizer_warmup_steps | sparse.yaml | --objective.regularizer_warmup_steps=1
+objective.sparse_embedding.regularizer_schedule | sparse.yaml | --objective.regularizer_schedule=linear
+objective.sparse_embedding.pooling_strategy | sparse.yaml | --objective.pooling_strategy=sum
+objective.sparse_embedding.activation_function | sparse.yaml | --objective.activation_function=log1p_relu
+objective.sparse_embedding.query_prompt | sparse.yaml | '--objective.query_prompt=Q: '
+objective.sparse_embedding.document_prompt | sparse.yaml | '--objective.document_prompt=D: '
 objective.seq2seq.max_target_length | seq2seq.yaml | --objective.max_target_length=1
 objective.seq2seq.src_lang | seq2seq.yaml | --objective.src_lang=en_XX
 objective.seq2seq.tgt_lang | seq2seq.yaml | --objective.tgt_lang=en_XX
@@ -308,6 +341,7 @@ objective.grpo.reward_weights | grpo.yaml | '--objective.reward_weights=[1, 3]'
 objective.grpo.environment.command | stops.yaml | '--objective.environment.command=sh turns.sh'
 objective.grpo.environment.max_turns | turns.yaml | --objective.environment.max_turns=1
 objective.grpo.environment.timeout | time alone: tests/base/dialogue_test.cc |
+objective.grpo.environment.retries | faults alone: tests/train/environment_test.cc |
 objective.grpo.environment.keep_turns | time and memory alone: tests/objectives/conversations_test.cc |
 objective.grpo.log_completions | grpo.yaml | --objective.log_completions=true
 objective.grpo.num_completions_to_print | grpo.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
@@ -348,6 +382,7 @@ objective.rewards.accuracy.right | likewise |
 objective.rewards.accuracy.wrong | grpo.yaml '--objective.rewards=[{type: accuracy}]' | --objective.rewards.0.wrong=-1
 objective.rewards.command.command | grpo.yaml '--objective.rewards=[{type: command, command: "sed s/.*/1/"}]' | '--objective.rewards.0.command=sed s/.*/2/'
 objective.rewards.command.timeout | grpo.yaml '--objective.rewards=[{type: command, command: "sleep 0.3; sed s/.*/1/"}]' | --objective.rewards.0.timeout=0.05
+objective.rewards.command.retries | grpo.yaml '--objective.rewards=[{type: command, command: "[ -e x ] && rm x && exec sed s/.*/1/; touch x; exit 1"}]' | --objective.rewards.0.retries=1
 objective.rewards.cosine.pattern | needs right answers: tests/rewards/shape_test.cc |
 objective.rewards.cosine.after | likewise |
 objective.rewards.cosine.case_sensitive | likewise |
@@ -377,6 +412,7 @@ objective.nash_md.reward_weights | nash_md.yaml | '--objective.reward_weights=[1
 objective.nash_md.environment.command | refused: tests/train/online_runs_test.cc |
 objective.nash_md.environment.max_turns | refused: tests/train/online_runs_test.cc |
 objective.nash_md.environment.timeout | refused: tests/train/online_runs_test.cc |
+objective.nash_md.environment.retries | refused: tests/train/online_runs_test.cc |
 objective.nash_md.environment.keep_turns | refused: tests/train/online_runs_test.cc |
 objective.nash_md.log_completions | nash_md.yaml | --objective.log_completions=true
 objective.nash_md.num_completions_to_print | nash_md.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
@@ -384,6 +420,7 @@ objective.nash_md.missing_eos_penalty | nash_md.yaml '--objective.stop=[e, a, "0
 objective.nash_md.reference | nash_md.yaml | --objective.reference=m2
 objective.nash_md.judge.command | nash_md-judged.yaml | '--objective.judge.command=sed s/.*/0/'
 objective.nash_md.judge.timeout | nash_md-judged.yaml '--objective.judge.command=sleep 0.3; sed s/.*/1/' | --objective.judge.timeout=0.05
+objective.nash_md.judge.retries | nash_md-judged.yaml '--objective.judge.command=[ -e x ] && rm x && exec sed s/.*/1/; touch x; exit 1' | --objective.judge.retries=1
 objective.nash_md.beta | nash_md.yaml --optimizer.learning_rate=0.1 | --objective.beta=0.5
 objective.nash_md.mixture_coef | nash_md.yaml --objective.reference=m2 | --objective.mixture_coef=1
 objective.online_dpo.max_completion_length | online_dpo.yaml | --objective.max_completion_length=6
@@ -400,6 +437,7 @@ objective.online_dpo.reward_weights | online_dpo.yaml | '--objective.reward_weig
 objective.online_dpo.environment.command | online_dpo-stops.yaml | '--objective.environment.command=sh turns.sh'
 objective.online_dpo.environment.max_turns | online_dpo-turns.yaml | --objective.environment.max_turns=1
 objective.online_dpo.environment.timeout | time alone: tests/base/dialogue_test.cc |
+objective.online_dpo.environment.retries | faults alone: tests/train/environment_test.cc |
 objective.online_dpo.environment.keep_turns | time and memory alone: tests/objectives/conversations_test.cc |
 objective.online_dpo.log_completions | online_dpo.yaml | --objective.log_completions=true
 objective.online_dpo.num_completions_to_print | online_dpo.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
@@ -407,6 +445,7 @@ objective.online_dpo.missing_eos_penalty | online_dpo.yaml '--objective.stop=[e,
 objective.online_dpo.reference | online_dpo.yaml | --objective.reference=m2
 objective.online_dpo.judge.command | online_dpo-judged.yaml | '--objective.judge.command=sed s/.*/0/'
 objective.online_dpo.judge.timeout | online_dpo-judged.yaml '--objective.judge.command=sleep 0.3; sed s/.*/1/' | --objective.judge.timeout=0.05
+objective.online_dpo.judge.retries | online_dpo-judged.yaml '--objective.judge.command=[ -e x ] && rm x && exec sed s/.*/1/; touch x; exit 1' | --objective.judge.retries=1
 objective.online_dpo.beta | online_dpo.yaml --optimizer.learning_rate=0.1 | --objective.beta=0.5
 objective.online_dpo.loss_type | online_dpo.yaml | --objective.loss_type=ipo
 objective.ppo.max_completion_length | ppo.yaml | --objective.max_completion_length=6
@@ -423,6 +462,7 @@ objective.ppo.reward_weights | ppo.yaml | '--objective.reward_weights=[1, 3]'
 objective.ppo.environment.command | ppo-stops.yaml | '--objective.environment.command=sh turns.sh'
 objective.ppo.environment.max_turns | ppo-turns.yaml | --objective.environment.max_turns=1
 objective.ppo.environment.timeout | time alone: tests/base/dialogue_test.cc |
+objective.ppo.environment.retries | faults alone: tests/train/environment_test.cc |
 objective.ppo.environment.keep_turns | time and memory alone: tests/objectives/conversations_test.cc |
 objective.ppo.log_completions | ppo.yaml | --objective.log_completions=true
 objective.ppo.num_completions_to_print | ppo.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
@@ -455,6 +495,7 @@ objective.xpo.reward_weights | xpo.yaml | '--objective.reward_weights=[1, 3]'
 objective.xpo.environment.command | refused: tests/train/online_runs_test.cc |
 objective.xpo.environment.max_turns | refused: tests/train/online_runs_test.cc |
 objective.xpo.environment.timeout | refused: tests/train/online_runs_test.cc |
+objective.xpo.environment.retries | refused: tests/train/online_runs_test.cc |
 objective.xpo.environment.keep_turns | refused: tests/train/online_runs_test.cc |
 objective.xpo.log_completions | xpo.yaml | --objective.log_completions=true
 objective.xpo.num_completions_to_print | xpo.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
@@ -462,6 +503,7 @@ objective.xpo.missing_eos_penalty | xpo.yaml '--objective.stop=[e, a, "0"]' | --
 objective.xpo.reference | xpo.yaml | --objective.reference=m2
 objective.xpo.judge.command | xpo-judged.yaml | '--objective.judge.command=sed s/.*/0/'
 objective.xpo.judge.timeout | xpo-judged.yaml '--objective.judge.command=sleep 0.3; sed s/.*/1/' | --objective.judge.timeout=0.05
+objective.xpo.judge.retries | xpo-judged.yaml '--objective.judge.command=[ -e x ] && rm x && exec sed s/.*/1/; touch x; exit 1' | --objective.judge.retries=1
 objective.xpo.beta | xpo.yaml --optimizer.learning_rate=0.1 | --objective.beta=0.5
 objective.xpo.loss_type | xpo.yaml | --objective.loss_type=ipo
 objective.xpo.alpha | xpo.yaml | --objective.alpha=0.5
@@ -481,6 +523,7 @@ objective.rloo.reward_weights | rloo.yaml | '--objective.reward_weights=[1, 3]'
 objective.rloo.environment.command | stops.yaml --objective.type=rloo | '--objective.environment.command=sh turns.sh'
 objective.rloo.environment.max_turns | turns.yaml --objective.type=rloo | --objective.environment.max_turns=1
 objective.rloo.environment.timeout | time alone: tests/base/dialogue_test.cc |
+objective.rloo.environment.retries | faults alone: tests/train/environment_test.cc |
 objective.rloo.environment.keep_turns | time and memory alone: tests/objectives/conversations_test.cc |
 objective.rloo.log_completions | rloo.yaml | --objective.log_completions=true
 objective.rloo.num_completions_to_print | rloo.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
@@ -719,6 +762,7 @@ metrics.rouge.seed | which answers are written: tests/evals/written_test.cc |
 metrics.rouge.stop | which answers are written: tests/evals/written_test.cc |
 metrics.rouge.regex | which answers are written: tests/evals/written_test.cc |
 metrics.rouge.json_schema | which answers are written: tests/evals/written_test.cc |
+metrics.regression.regression_loss | is measured by the objective, and refused twice: tests/train/cross_encoder_test.cc |
 metrics.question_answering.n_best | is measured by the objective, and refused twice: tests/train/written_answers_test.cc |
 metrics.question_answering.max_answer_length | is measured by the objective, and refused twice: tests/train/written_answers_test.cc |
 metrics.question_answering.null_threshold | is measured by the objective, and refused twice: tests/train/written_answers_test.cc |
@@ -956,6 +1000,7 @@ embed --prompt | embed ../m1 --text a | --prompt "Q: "
 embed --pooling | embed ../m1 --text abc | --pooling mean
 embed --normalize | embed ../m1 --text a | --no-normalize
 embed --dims | embed ../m1 --text a | --dims 4
+embed --max-active-dims | tests/cli/sparse.test |
 embed --max-length | embed ../m1 --data ../d.jsonl | --max-length 2
 embed --batch-size | speed: documents are independent of each other, tests/cli/embed.test |
 embed --out | embed ../m1 --text a | --out v.safetensors
@@ -994,6 +1039,7 @@ eval --quantization.type | eval ../m1 --data ../d.jsonl --json | --quantization 
 eval --quantization.double-quant | eval ../m1 --data ../d.jsonl --json --quantization nf4 | --no-quantization.double-quant
 eval --quantization.skip | eval ../m1 --data ../d.jsonl --json --quantization nf4 | --quantization.skip q_proj
 classify --text | classify ../cls --text a | --text b
+classify --text-pair | classify ../cls --text a | --text-pair b
 classify --data | classify ../cls --text a | --data ../d.jsonl
 classify --columns | classify ../cls --data ../d.jsonl --json | --columns text=story
 classify --tokenizer | classify ../cls --text a | --tokenizer nowhere

@@ -115,6 +115,40 @@ grep -q 'answers at a time' out || fail "--embeddings=false: $(cat out)"
 stop
 rm -r m && mv language m
 
+# Scores of pairs: those of sentence-transformers' CrossEncoder.
+golden=$HONE_SOURCE/tests/golden/train/cross_encoder
+mv m language && cp -r "$golden/model" m
+start --batch-size 5
+grep -q "^m at http://127.0.0.1:$port/v1/rerank: scores of pairs of up to" out || fail "$(cat out)"
+column() { sed "s/.*\"$1\": *\(\"[^\"]*\"\).*/\1/" "$golden/pairs.jsonl" | paste -sd,; }
+# Of all numbers there are the golden file's come first.
+numbers() { grep -o '[-0-9.e]*[0-9]'; }
+tr -d ' \n' <"$golden/scores.json" | sed 's/.*"scores":\[\([^]]*\)\].*/\1/' | numbers >expected
+ask POST /v1/score "{\"text_1\": [$(column text)], \"text_2\": [$(column text_pair)]}" |
+  grep -o '"score":[-0-9.e]*' | cut -d: -f2 >got
+[ "$(wc -l <got)" = 12 ] || fail "scores: $(cat got)"
+paste expected got | awk '{ if ($1 - $2 > 1e-6 || $2 - $1 > 1e-6) exit 1 }' || fail "scores: $(paste expected got)"
+ask POST /v1/rerank '{"query": "what of rain?", "documents": ["tea: 1", "rain: 0"], "top_n": 1}' |
+  grep -q '"results":\[{"index":[01],"relevance_score":0.54428' || fail "rerank"
+ask POST /v1/completions '{"prompt": "a"}' | grep -q 'no such path' || fail "a model of scores answers"
+stop
+status=0; hone serve m --port 0 --prompt-cache 5 2>err || status=$?
+[ $status = 2 ] && grep -q 'prompt-cache: not of a model that gives scores' err || fail "$(cat err)"
+rm -r m && mv language m
+
+# A line for each request, or none; what it counts.
+start
+ask POST /v1/completions '{"prompt": "hidden", "max_tokens": 2, "ignore_eos": true}' >/dev/null
+ask GET /metrics '' | grep -q '^hone_requests_total{route="/v1/completions",status="200"} 1' || fail "metrics"
+stop
+grep -Eq '^[-0-9]+T[0-9:]+Z 127.0.0.1 POST /v1/completions 200 [0-9.]+ ms, [0-9]+ tokens in, 2 out$' log ||
+  fail "no line"
+grep -q 'hidden\|metrics' log && fail "a text or a probe is in the log"
+start --no-log-requests
+ask GET /v1/models '' >/dev/null
+stop
+grep -q models log && fail "a line that nobody asked for"
+
 # A stop finishes what is begun.
 start
 exec 4<>"/dev/tcp/127.0.0.1/$port"

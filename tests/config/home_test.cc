@@ -50,6 +50,23 @@ TEST_F(Home, IsNotPutIntoTexts) {
   }
 }
 
+// Where a flag has a name before the file.
+TEST_F(Home, IsPutBehindTheNameOfASet) {
+  EXPECT_EQ(with_home("~/r"), "/home/a/r");
+  EXPECT_EQ(with_home("news=~/r"), "news=/home/a/r");
+  for (const char* same : {"r", "./~/r", "a/b=~/r", "news=r", "~b/r", "news=~b", "~", ""})
+    EXPECT_EQ(with_home(same), same);
+  Problems problems;
+  Node flags = parse_yaml("{data: [news=~/r, ~/s], template_kwargs: [x=~/r]}", "flags", problems);
+  expand_home_of_flags(flags, problems);
+  problems.raise();
+  const std::string made = to_yaml(flags);
+  for (const char* part : {"news=/home/a/r", "/home/a/s", "x=~/r"})
+    EXPECT_NE(made.find(part), std::string::npos) << part << " is not in " << made;
+  unsetenv("HOME");
+  EXPECT_EQ(with_home("news=~/r"), std::nullopt);
+}
+
 TEST_F(Home, IsAskedForWhereThereIsNone) {
   unsetenv("HOME");
   Problems problems;

@@ -177,7 +177,7 @@ TEST(Labelled, WhatIsNoLabelIsRefused) {
   EXPECT_THAT(error("{\"text\": \"a\", \"label\": [1, 0]}\n"), HasSubstr("got a list"));
   EXPECT_THAT(error("{\"text\": \"a\", \"label\": -1}\n"), HasSubstr("got -1"));
   EXPECT_THAT(error("{\"text\": \"a\", \"label\": \" \"}\n"), HasSubstr("got an empty text"));
-  EXPECT_THAT(error("{\"text\": \"a\", \"label\": null}\n"), HasSubstr("no field \"label\""));
+  EXPECT_THAT(error("{\"text\": \"a\", \"label\": null}\n"), HasSubstr("got null, expected a value"));
   EXPECT_THAT(error("{\"text\": \"a\"}\n"), HasSubstr("no field \"label\"; found \"text\""));
   EXPECT_THAT(error("\"a text\"\n"), HasSubstr("expected an object with text and label"));
   EXPECT_THAT(error("{\"premise\": \"a\", \"hypothesis\": \"b\", \"label\": 1}\n"),

@@ -10,6 +10,7 @@
 #include "data/pair_tokenizer.h"
 #include "data/support.h"
 #include "hone/data_in_memory.h"
+#include "io/parquet.h"
 
 namespace hone {
 namespace {
@@ -172,6 +173,37 @@ TEST_F(TargetsOfTexts, RecordsInMemory) {
               HasSubstr("texts:1: field \"label\": got \"b, a\", expected a number"));
 }
 
+// A cell of a table has no type: it is a number where JSON would have one.
+TEST_F(TargetsOfTexts, NumbersWithAPointAreNoLabelsInTablesEither) {
+  const auto refused = [&](const std::string& cell, ProblemType problem = kOne) {
+    return test::error_of(ErrorKind::data,
+                          [&] { make("n.csv", "text,label\na," + cell + "\nb,x\n", options(problem)); });
+  };
+  for (const char* cell : {"2.5", "0.0", " 1.0", "-1.0", "1e3"})
+    EXPECT_THAT(refused(cell), HasSubstr("n.csv:2: field \"label\": got ")) << cell;
+  EXPECT_THAT(refused("1.0"), HasSubstr("got 1.0, expected a name or a whole number"));
+  EXPECT_THAT(refused("\"a,0.5\"", kSeveral), HasSubstr("got 0.5, expected a list of names or whole numbers"));
+  const auto names = make("v.csv", "text,label\na,v1.0\nb,inf\nc,nan\n", options(kOne));
+  EXPECT_THAT(names->labels(), ElementsAre("inf", "nan", "v1.0"));
+  EXPECT_EQ(make("r.csv", "text,label\na,0.5\nb,1\n", options(kNumbers))->labels().size(), 1u);
+  const auto texts = make("t.jsonl", "{\"text\": \"a\", \"label\": \"1.0\"}\n{\"text\": \"b\", \"label\": \"2.0\"}\n",
+                          options(kOne));
+  EXPECT_THAT(texts->labels(), ElementsAre("1.0", "2.0"));
+}
+
+TEST_F(TargetsOfTexts, OfParquetHaveTheNamesThatDatasetsWrote) {
+  if (!io::has_parquet()) GTEST_SKIP() << "this build reads no Parquet";
+  const std::string path = std::string(HONE_SOURCE_DIR) + "/tests/golden/data/classes.parquet";
+  Dataset::Options how = options(kOne);
+  const auto data = Dataset::make(files({path}), tokenizer_, how);
+  EXPECT_THAT(data->labels(), ElementsAre("no", "yes"));
+  EXPECT_THAT(column(*data, {0, 1}).values, ElementsAre(1, 0));
+  how.records = RecordKind::tagged;
+  EXPECT_THAT(Dataset::make(files({path}), tokenizer_, how)->labels(), ElementsAre("B-PER", "O"));
+  how = options(kNumbers);
+  EXPECT_THAT(column(*Dataset::make(files({path}), tokenizer_, how), {0, 1}).numbers, ElementsAre(1, 0));
+}
+
 TEST_F(TargetsOfTexts, WhatIsNoTargetIsRefused) {
   EXPECT_THAT(error(kSeveral, "[1, 0, 0]"), HasSubstr("e.jsonl:1: field \"label\": got \"0\" twice in a list"));
   EXPECT_THAT(error(kSeveral, "[1.0, 0.0]"), HasSubstr("got 1.0 in a list, expected a list of names"));
@@ -190,6 +222,9 @@ TEST_F(TargetsOfTexts, WhatIsNoTargetIsRefused) {
   constexpr auto kOne = ProblemType::single_label_classification;
   EXPECT_THAT(error(kOne, "[1, 0]"), HasSubstr("multi_label_classification learns several"));
   EXPECT_THAT(error(kOne, "0.5"), HasSubstr("regression learns numbers"));
+  EXPECT_THAT(error(kOne, "null"), HasSubstr("e.jsonl:1: field \"label\": got null, expected a value"));
+  EXPECT_THAT(error(kOne, "true"), HasSubstr("e.jsonl: mixed kinds of labels: \"2\" and \"true\"; expected names or "
+                                             "whole numbers"));
   const auto python = [&] { make("p.csv", "text,label\na,\"['x']\"\n", options(kSeveral)); };
   EXPECT_THAT(test::error_of(ErrorKind::data, python), HasSubstr("a text with a list holds JSON"));
 }

@@ -3,6 +3,7 @@
 
 #include "harness/errors.h"
 #include "hone/config.h"
+#include "hone/config_read.h"
 #include "hone/evaluation.h"
 #include "models/classifier_golden.h"
 
@@ -44,6 +45,32 @@ TEST(MetricsOfLabels, WhereNothingVariesThereIsNoCorrelation) {
   EXPECT_EQ(found.at("pearson"), 0);
   EXPECT_EQ(found.at("r2"), 0);
   EXPECT_GT(found.at("loss"), 0);
+}
+
+// Numbers from 0 to 1 that a sigmoid gives: the loss is that of torch's binary_cross_entropy_with_logits, and all else
+// is of the sigmoid.
+TEST(MetricsOfLabels, OfBinaryCrossEntropyAreOfTheSigmoid) {
+  const at::NoGradGuard no_grad;
+  const auto model = load_classifier("bert-regression");
+  Batch batch = batch_of(read_all(kClassifiers / "bert-regression" / "golden.safetensors"));
+  const at::Tensor label = at::tensor({0.0, 0.25, 1.0, 0.5, 0.75}, at::kDouble).unsqueeze(1);
+  batch.extra["label"] = label;
+  config::Choice<Evaluation> choice;
+  Problems problems;
+  config::Values<config::Choice<Evaluation>>::read(
+      config::parse_yaml("{type: regression, regression_loss: binary_cross_entropy}", "test", problems), choice,
+      {problems, ""});
+  problems.raise();
+  const auto one = registries().evals.make(choice);
+  Pass pass(batch);
+  const Output output = model->forward(batch, pass);
+  const Metrics found = one->result(one->measure(*model, output, batch, pass));
+  const at::Tensor logits = model->classifier()->logits(output, pass).to(at::kDouble), said = logits.sigmoid();
+  const at::Tensor loss = -(label * said.log() + (1 - label) * (1 - said).log());
+  EXPECT_NEAR(found.at("loss"), loss.mean().item<double>(), 1e-9);
+  EXPECT_NEAR(found.at("mae"), (said - label).abs().mean().item<double>(), 1e-9);
+  const at::Tensor left = (said - label).square().sum() / (label - label.mean()).square().sum();
+  EXPECT_NEAR(found.at("r2"), 1 - left.item<double>(), 1e-9);
 }
 
 TEST(MetricsOfLabels, ALabelThatIsNowhereCountsAsWrong) {

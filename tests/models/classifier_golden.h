@@ -1,6 +1,8 @@
 // Goldens with a classification head (tools/golden/golden_bert.py, golden_decoder_classifiers.py).
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <optional>
 
 #include "hone/objective.h"
@@ -76,5 +78,71 @@ inline double floor_of_keys(const std::string& weight) {
   return 1e-3;
 }
 inline double floor_of_classifiers(const std::string& weight) { return floor_of_keys(weight); }
+
+// A folder with a head of labels, of texts or of tokens, and what is asked of each.
+class HeadGolden : public testing::TestWithParam<GoldenParam> {
+ protected:
+  bool of_tokens() const { return model_->classifier()->of_tokens(); }
+
+  void expect_hidden_states_logits_and_loss() {
+    const at::NoGradGuard no_graph;
+    EXPECT_EQ(of_tokens(), GetParam().name.starts_with("tokens-"));
+    Pass pass(batch_);
+    const Output output = model_->forward(batch_, pass);
+    expect_close(output.hidden_BTD * seen_BT1_, golden_["hidden"], 1e-5 * std::max(1.0, largest(golden_["hidden"])),
+                 "hidden");
+    const Tensor logits = model_->classifier()->logits(output, pass);
+    expect_close(of_tokens() ? logits * seen_BT1_ : logits, golden_["logits"],
+                 1e-5 * std::max(1.0, largest(golden_["logits"])), "logits");
+    const double expected = golden_["loss"].item<double>();
+    EXPECT_NEAR(classification_loss(*model_, batch_, pass).item<double>(), expected, 1e-6 * std::max(1.0, expected));
+  }
+
+  void expect_every_gradient() {
+    Pass pass(batch_);
+    classification_loss(*model_, batch_, pass).backward();
+    expect_golden_gradients(*model_, golden_, floor_of_classifiers);
+  }
+
+  void expect_ten_steps() {
+    expect_ten_golden_steps(
+        *model_, batch_, golden_["ten_losses"], [&](Pass& pass) { return classification_loss(*model_, batch_, pass); },
+        /*training=*/false);
+  }
+
+  // Documents that share a row have the logits that they have alone.
+  void expect_packed_as_padded() {
+    const at::NoGradGuard no_graph;
+    Batch packed;
+    std::vector<Tensor> ids, positions, expected;
+    std::int32_t begin = 0;
+    for (const Doc& doc : batch_.docs) {
+      const std::int32_t length = doc.end - doc.begin;
+      ids.push_back(batch_.ids_BT[doc.row].slice(0, doc.begin, doc.end));
+      positions.push_back(at::arange(length));
+      if (of_tokens()) expected.push_back(golden_["logits"][doc.row].slice(0, doc.begin, doc.end));
+      packed.docs.push_back({.row = 0, .begin = begin, .end = begin + length});
+      begin += length;
+    }
+    packed.ids_BT = at::cat(ids).unsqueeze(0), packed.positions_BT = at::cat(positions).unsqueeze(0);
+    Pass pass(packed);
+    const Tensor made = model_->classifier()->logits(model_->forward(packed, pass), pass);
+    expect_close(of_tokens() ? made[0] : made, of_tokens() ? at::cat(expected) : golden_["logits"],
+                 1e-5 * std::max(1.0, largest(golden_["logits"])), "packed");
+  }
+
+  void expect_config() {
+    std::set<std::string> but{"transformers_version"};
+    // What hone does not write of it, or only where it is said.
+    if (GetParam().name.ends_with("gpt2")) but.insert({"dtype", "use_cache", "n_inner", "summary_activation"});
+    expect_same_config(kClassifiers / GetParam().name, *model_, but);
+  }
+
+  ops::LevelScope scope_{GetParam().level()};
+  std::map<std::string, Tensor> golden_ = read_all(kClassifiers / GetParam().name / "golden.safetensors");
+  std::unique_ptr<Model> model_ = load_classifier(GetParam().name);
+  Batch batch_ = of_tokens() ? token_batch_of(golden_) : batch_of(golden_);
+  Tensor seen_BT1_ = golden_.at("attention_mask").unsqueeze(-1);
+};
 
 }  // namespace hone::test

@@ -16,10 +16,9 @@
 namespace hone::test {
 namespace {
 
-class DecoderGolden : public testing::TestWithParam<GoldenParam> {
+class DecoderGolden : public LanguageGolden {
  protected:
-  ops::LevelScope scope_{GetParam().level()};
-  Golden golden_{GetParam().name, kDecoders};
+  DecoderGolden() : LanguageGolden(kDecoders) {}
 };
 
 TEST_P(DecoderGolden, LogitsAndLoss) {
@@ -27,8 +26,7 @@ TEST_P(DecoderGolden, LogitsAndLoss) {
     if (!std::filesystem::exists(golden_.folder / config)) continue;  // transformers 4 has no form for it
     const auto model = golden_.model(Precision::fp32, config);
     const Batch batch = golden_.batch();
-    const Tensor logits = model->logits(batch) * golden_["attention_mask"].unsqueeze(-1);
-    expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), config);
+    expect_logits(*model, batch, config);
     Pass pass(batch);
     pass.training = true;
     const double expected = golden_["loss"].item<double>();
@@ -38,22 +36,10 @@ TEST_P(DecoderGolden, LogitsAndLoss) {
 }
 
 TEST_P(DecoderGolden, EveryGradient) {
-  const auto model = golden_.model();
-  const Batch batch = golden_.batch();
-  Pass pass(batch);
-  pass.training = true;
-  mean_loss(*model, batch, pass).backward();
-  expect_golden_gradients(*model, golden_.tensors,
-                          [&](const std::string& name) { return floor_of_decoder(GetParam().name, name); });
+  expect_every_gradient(/*training=*/true,
+                        [&](const std::string& name) { return floor_of_decoder(GetParam().name, name); });
 }
-
-TEST_P(DecoderGolden, TenSteps) {
-  const auto model = golden_.model();
-  const Batch batch = golden_.batch();
-  expect_ten_golden_steps(
-      *model, batch, golden_["ten_losses"], [&](Pass& pass) { return mean_loss(*model, batch, pass); },
-      /*training=*/true);
-}
+TEST_P(DecoderGolden, TenSteps) { expect_ten_steps(/*training=*/true); }
 
 TEST_P(DecoderGolden, ConfigComesBackAsItWas) { expect_same_config(golden_.folder, *golden_.model()); }
 

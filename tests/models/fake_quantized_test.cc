@@ -4,20 +4,10 @@
 #include "models/golden_checks.h"
 #include "nn/fake_quantize.h"
 #include "ops/fake_quantize.h"
+#include "ops/grid_cases.h"
 
 namespace hone::test {
 namespace {
-
-struct OnGridCase {
-  const char* name;
-  Grid grid;
-  std::int64_t group;
-};
-constexpr OnGridCase kWeights[] = {{"int4.16", Grid::int4, 16},
-                                   {"int4.0", Grid::int4, 0},
-                                   {"int8.16", Grid::int8, 16},
-                                   {"int8.0", Grid::int8, 0},
-                                   {"float8", Grid::float8, 0}};
 
 const std::map<std::string, Tensor>& golden_grids() {
   static const std::map<std::string, Tensor> all = read_all("tests/golden/train/qat/ops.safetensors");
@@ -27,7 +17,7 @@ const std::map<std::string, Tensor>& golden_grids() {
 // Values to the bit; a gradient is the given one, and none where torchao has none.
 TEST(FakeQuantized, WeightsAndTheirGradientsAreTorchaos) {
   const Tensor direction = golden_grids().at("direction");
-  for (const OnGridCase& one : kWeights) {
+  for (const GridCase& one : kGridCases) {
     SCOPED_TRACE(one.name);
     const Tensor weight = golden_grids().at("x").clone().requires_grad_(true);
     const Tensor made = ops::fake_quantized(weight, one.grid, one.group, nullptr);

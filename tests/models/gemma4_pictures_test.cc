@@ -9,8 +9,7 @@
 #include "hone/adapter.h"
 #include "hub/fresh.h"
 #include "hub/save.h"
-#include "models/golden_checks.h"
-#include "models/write_tensors.h"
+#include "models/picture_golden.h"
 #include "nn/finite.h"
 #include "nn/lora.h"
 
@@ -18,8 +17,6 @@ namespace hone::test {
 namespace {
 
 using testing::HasSubstr;
-
-const std::filesystem::path kPictures = "tests/golden/pictures";
 
 // The row without pictures, as a text.
 Batch words_of(const Golden& golden) {
@@ -33,10 +30,6 @@ void expect_words(const CausalLm& model, const Golden& golden) {
   const std::int64_t end = words.docs[0].end;
   const Tensor expected = golden["logits"].slice(0, 2, 3).slice(1, 0, end);
   expect_close(model.logits(words).slice(1, 0, end), expected, 1e-5 * std::max(1.0, largest(expected)), "words");
-}
-
-nlohmann::json config_of(const Golden& golden) {
-  return nlohmann::json::parse(content_of(golden.folder / "config.json"));
 }
 
 // A folder of this config.json and the golden's tensors, and others.
@@ -164,21 +157,9 @@ TEST(Gemma4Whole, PicturesSeeThemselvesWhereTheConfigurationSaysIt) {
   EXPECT_GT(largest(logits_with([](auto& texts) { texts["use_bidirectional_attention"] = nullptr; }) - expected), 0.01);
 }
 
-std::string problem_with(const std::string& name, const std::function<void(nlohmann::json&)>& change) {
-  nlohmann::json config = config_of(Golden(name, kPictures));
-  change(config);
-  Problems problems;
-  try {
-    build_model(config::parse_json(config.dump(), "config.json", problems), "config.json");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Gemma4WholeConfigs, WhatTheyCannotBeIsAnError) {
-  const auto whole = [](auto change) { return problem_with("gemma4", change); };
-  const auto unified = [](auto change) { return problem_with("gemma4_unified", change); };
+  const auto whole = [](auto change) { return problem_of("gemma4", change); };
+  const auto unified = [](auto change) { return problem_of("gemma4_unified", change); };
   EXPECT_THAT(whole([](auto& c) { c["text_config"]["model_type"] = "gemma3_text"; }),
               HasSubstr("got \"gemma3_text\", expected gemma4_text"));
   EXPECT_THAT(whole([](auto& c) { c["text_config"]["num_kv_shared_layers"] = 4; }),

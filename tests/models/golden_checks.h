@@ -84,6 +84,35 @@ inline void expect_same_config(const std::filesystem::path& folder, const Model&
       ADD_FAILURE() << change.path << ": was " << change.before << ", is " << change.after;
 }
 
+// A language model's folder below `root`, and what is asked of each.
+class LanguageGolden : public testing::TestWithParam<GoldenParam> {
+ protected:
+  explicit LanguageGolden(const std::filesystem::path& root = kGoldens) : golden_(GetParam().name, root) {}
+
+  void expect_logits(const CausalLm& model, const Batch& batch, const std::string& what = "logits") const {
+    const Tensor logits = model.logits(batch) * golden_["attention_mask"].unsqueeze(-1);
+    expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), what);
+  }
+  using FloorOf = std::function<double(const std::string&)>;
+  void expect_every_gradient(bool training, const FloorOf& floor_of = [](const std::string&) { return 1e-3; }) const {
+    const auto model = golden_.model();
+    const Batch batch = golden_.batch();
+    Pass pass(batch);
+    pass.training = training;
+    mean_loss(*model, batch, pass).backward();
+    expect_golden_gradients(*model, golden_.tensors, floor_of);
+  }
+  void expect_ten_steps(bool training) const {
+    const auto model = golden_.model();
+    const Batch batch = golden_.batch();
+    expect_ten_golden_steps(
+        *model, batch, golden_["ten_losses"], [&](Pass& pass) { return mean_loss(*model, batch, pass); }, training);
+  }
+
+  ops::LevelScope scope_{GetParam().level()};
+  const Golden golden_;
+};
+
 // Loss, gradients, and what was measured of one pass in training; the gradients are cleared.
 using Gradients = std::map<std::string, Tensor>;
 inline Gradients gradients(CausalLm& model, const Batch& batch, bool checkpoint) {

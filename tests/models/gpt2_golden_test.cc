@@ -9,36 +9,22 @@
 namespace hone::test {
 namespace {
 
-class Gpt2Golden : public testing::TestWithParam<GoldenParam> {
+class Gpt2Golden : public LanguageGolden {
  protected:
-  ops::LevelScope scope_{GetParam().level()};
-  Golden golden_{GetParam().name, "tests/golden/gpt2"};
+  Gpt2Golden() : LanguageGolden("tests/golden/gpt2") {}
 };
 
 TEST_P(Gpt2Golden, LogitsAndLoss) {
   const auto model = golden_.model();
   const Batch batch = golden_.batch();
-  const Tensor logits = model->logits(batch) * golden_["attention_mask"].unsqueeze(-1);
-  expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), "logits");
+  expect_logits(*model, batch);
   Pass pass(batch);
   const at::NoGradGuard no_graph;
   EXPECT_NEAR(mean_loss(*model, batch, pass).item<double>(), golden_["loss"].item<double>(), 1e-5);
 }
 
-TEST_P(Gpt2Golden, EveryGradient) {
-  const auto model = golden_.model();
-  const Batch batch = golden_.batch();
-  Pass pass(batch);
-  mean_loss(*model, batch, pass).backward();
-  expect_golden_gradients(*model, golden_.tensors);
-}
-
-TEST_P(Gpt2Golden, TenSteps) {
-  const auto model = golden_.model();
-  const Batch batch = golden_.batch();
-  expect_ten_golden_steps(*model, batch, golden_["ten_losses"],
-                          [&](Pass& pass) { return mean_loss(*model, batch, pass); }, /*training=*/false);
-}
+TEST_P(Gpt2Golden, EveryGradient) { expect_every_gradient(/*training=*/false); }
+TEST_P(Gpt2Golden, TenSteps) { expect_ten_steps(/*training=*/false); }
 
 TEST_P(Gpt2Golden, DecodingEqualsTheWholePass) { expect_cache_is_whole_pass(*golden_.model(), GetParam().name); }
 

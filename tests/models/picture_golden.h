@@ -62,12 +62,12 @@ inline void expect_read(const PictureGolden& golden, const nlohmann::json& confi
   expect_close(logits, golden["logits"], 1e-5 * std::max(1.0, largest(golden["logits"])), golden.folder);
 }
 
-inline nlohmann::json config_of(const PictureGolden& golden) {
+inline nlohmann::json config_of(const Golden& golden) {
   return nlohmann::json::parse(content_of(golden.folder / "config.json"));
 }
 
 inline std::string problem_of(const std::string& name, const std::function<void(nlohmann::json&)>& change) {
-  nlohmann::json config = config_of(PictureGolden(name));
+  nlohmann::json config = config_of(Golden(name, kPictures));
   change(config);
   Problems problems;
   try {

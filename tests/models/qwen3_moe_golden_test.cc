@@ -6,18 +6,16 @@
 namespace hone::test {
 namespace {
 
-class Qwen3MoeGolden : public testing::TestWithParam<GoldenParam> {
+class Qwen3MoeGolden : public LanguageGolden {
  protected:
-  ops::LevelScope scope_{GetParam().level()};
-  Golden golden_{GetParam().name, kExperts};
+  Qwen3MoeGolden() : LanguageGolden(kExperts) {}
 };
 
 TEST_P(Qwen3MoeGolden, LogitsAndLosses) {
   for (const char* config : {"config.json", "config-transformers4.json"}) {
     const auto model = golden_.model(Precision::fp32, config);
     const Batch batch = golden_.batch();
-    const Tensor logits = model->logits(batch) * golden_["attention_mask"].unsqueeze(-1);
-    expect_close(logits, golden_["logits"], 1e-5 * std::max(1.0, largest(golden_["logits"])), config);
+    expect_logits(*model, batch, config);
     Pass pass(batch);
     pass.training = true;
     EXPECT_NEAR(mean_loss(*model, batch, pass).item<double>(), golden_["loss"].item<double>(), 5e-6) << config;
@@ -42,12 +40,7 @@ TEST_P(Qwen3MoeGolden, EveryGradient) {
   EXPECT_EQ(unused > 0, golden_.folder.filename() == "qwen3-moe-top1");  // there are experts without tokens
 }
 
-TEST_P(Qwen3MoeGolden, TenSteps) {
-  const auto model = golden_.model();
-  const Batch batch = golden_.batch();
-  expect_ten_golden_steps(*model, batch, golden_["ten_losses"],
-                          [&](Pass& pass) { return mean_loss(*model, batch, pass); }, /*training=*/true);
-}
+TEST_P(Qwen3MoeGolden, TenSteps) { expect_ten_steps(/*training=*/true); }
 
 TEST_P(Qwen3MoeGolden, ConfigComesBackAsItWas) { expect_same_config(golden_.folder, *golden_.model()); }
 

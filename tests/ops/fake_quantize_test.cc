@@ -3,25 +3,15 @@
 
 #include "hone/gradient_sum.h"
 #include "ops/check.h"
+#include "ops/grid_cases.h"
 
 namespace hone::ops::test {
 namespace {
 
-struct OnGridCase {
-  const char* name;
-  Grid grid;
-  std::int64_t group;
-};
-constexpr OnGridCase kWeights[] = {{"int4.16", Grid::int4, 16},
-                                   {"int4.0", Grid::int4, 0},
-                                   {"int8.16", Grid::int8, 16},
-                                   {"int8.0", Grid::int8, 0},
-                                   {"float8", Grid::float8, 0}};
-
 // What is once on a grid stays there: a rounded weight is rounded to itself.
 TEST(FakeQuantized, IsWhatItsCodesAndScalesSay) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble})
-    for (const OnGridCase& one : kWeights) {
+    for (const hone::test::GridCase& one : hone::test::kGridCases) {
       SCOPED_TRACE(one.name);
       const Tensor weight = sample({5, 32}, at::kDouble).to(type);
       const OnGrid made = on_grid(weight, one.grid, one.group);
@@ -35,7 +25,7 @@ TEST(FakeQuantized, IsWhatItsCodesAndScalesSay) {
 
 TEST(FakeQuantized, ZerosAndTinyNumbersStayFinite) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
-    for (const OnGridCase& one : kWeights)
+    for (const hone::test::GridCase& one : hone::test::kGridCases)
       for (const double size : {0.0, 1e-7, 1e-40}) {
         const Tensor weight = at::full({2, 32}, size, type);
         EXPECT_TRUE(fake_quantized(weight, one.grid, one.group, nullptr).isfinite().all().item<bool>()) << one.name;

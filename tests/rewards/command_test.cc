@@ -1,8 +1,14 @@
 // A program of the user's that gives rewards: what it reads, what it may write, and how it fails.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/signals.h"
 #include "harness/errors.h"
 #include "harness/files.h"
 #include "rewards/scoring.h"
@@ -79,6 +85,45 @@ TEST_F(CommandReward, IsNoRankOfTheRun) {
   setenv("RANK", "3", 1);
   EXPECT_EQ(of("echo ${RANK-9}", 1), Scores{9});
   unsetenv("RANK");
+}
+TEST_F(CommandReward, IsAskedTheSameAnewWhereItFails) {
+  const std::string here = folder_.path().string();
+  const auto failing = [&](const std::string& how, int retries, double timeout) {
+    for (const char* one : {"times", "read1", "read2", "read3"}) std::filesystem::remove(folder_ / one);
+    const std::string command = "cd " + here + "; echo x >>times; n=$(wc -l <times); tee read$n >read; " +
+                                "if [ $n -lt 3 ]; then " + how + "; fi; sed 's/.*/'$n/ read";
+    return scores(*reward("command", json{{"command", command}, {"timeout", timeout}, {"retries", retries}}.dump()),
+                  {answer("x"), answer("y")});
+  };
+  std::string warnings;
+  log::set_sink([&](log::Level level, std::string_view text) {
+    if (level == log::Level::warning) warnings += std::string(text) + "\n";
+  });
+  EXPECT_EQ(failing("exit 3", 2, 60), (Scores{3, 3}));
+  log::set_sink({});
+  EXPECT_NE(warnings.find("exit code 3; asked anew in 1 s (1 of 2)"), std::string::npos) << warnings;
+  EXPECT_NE(warnings.find("exit code 3; asked anew in 2 s (2 of 2)"), std::string::npos) << warnings;
+  EXPECT_FALSE(content_of(folder_ / "read1").empty());
+  EXPECT_EQ(content_of(folder_ / "read1"), content_of(folder_ / "read3"));
+  EXPECT_HONE_ERROR(failing("exit 3", 1, 60), data, "exit code 3");
+  EXPECT_HONE_ERROR(failing("sleep 100", 1, 0.2), data, "not done after 0.2 s");
+  EXPECT_EQ(failing("exit", 2, 60), (Scores{3, 3}));  // it wrote nothing
+}
+TEST_F(CommandReward, IsWaitedForNoMoreWhereTheRunIsToldToStop) {
+  const StopSignal signals;
+  std::thread later([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::raise(SIGTERM);
+  });
+  const Stopwatch watch;
+  try {
+    scores(*made("sleep 1000", 2000), {answer("x")});
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kStopped) << error.what();
+  }
+  EXPECT_LT(watch.seconds(), 30);
+  later.join();
 }
 TEST_F(CommandReward, NeedsACommand) {
   EXPECT_HONE_ERROR(reward("command"), config, "command: missing");

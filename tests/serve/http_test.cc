@@ -172,6 +172,51 @@ TEST(HttpServer, AnswersBrowsersOfOneOrigin) {
   }
 }
 
+TEST(HttpServer, TellsWhatBecameOfEachRequest) {
+  std::mutex mutex;
+  std::vector<HttpDone> all;
+  std::vector<Reply> kept;
+  HttpServer server(
+      {.most_body = 1000},
+      [&](const HttpRequest& request, const Reply& reply) {
+        reply.count_tokens(5, 7);
+        if (request.path == "/answered") return reply.send(201, "{}");
+        const std::lock_guard lock(mutex);
+        kept.push_back(reply);
+      },
+      [&](const HttpDone& done) {
+        const std::lock_guard lock(mutex);
+        all.push_back(done);
+      });
+  const auto newest = [&](std::size_t count) {
+    for (int i = 0; i < 500; ++i, sleep(0.01)) {
+      const std::lock_guard lock(mutex);
+      if (all.size() == count) return all.back();
+    }
+    ADD_FAILURE() << "no request number " << count;
+    return HttpDone();
+  };
+  asked(server.port(), "POST", "/answered?secret", "{}");
+  const HttpDone answered = newest(1);
+  EXPECT_EQ(answered.address, "127.0.0.1");
+  EXPECT_EQ(answered.method, "POST");
+  EXPECT_EQ(answered.path, "/answered");
+  EXPECT_EQ(answered.status, 201);
+  EXPECT_GE(answered.seconds, 0);
+  EXPECT_EQ(answered.prompt_tokens, 5);
+  EXPECT_EQ(answered.generated_tokens, 7);
+  Client(server.port()).ask("GET", "/left");
+  EXPECT_EQ(newest(2).status, HttpDone::kGone);
+  EXPECT_EQ(newest(2).path, "/left");
+  asked(server.port(), "OPTIONS", "/");
+  EXPECT_EQ(newest(3).status, 204);
+  asked(server.port(), "POST", "/", "{}", "Content-Encoding: gzip\r\n");
+  EXPECT_EQ(newest(4).status, 415);
+  asked(server.port(), "POST", "/", std::string(1001, 'x'));
+  EXPECT_EQ(newest(5).status, 413);
+  EXPECT_EQ(newest(5).path, "-");
+}
+
 TEST(HttpServer, SaysWhyItCannotListen) {
   const HttpServer first({}, [](const HttpRequest&, const Reply&) {});
   EXPECT_HONE_ERROR(HttpServer({.port = first.port()}, {}), usage, "cannot listen at 127.0.0.1, port");

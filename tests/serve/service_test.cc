@@ -1,89 +1,20 @@
 // The whole way, from a request over a socket to a model's answer: what OpenAI's clients send, and what they get.
-#include "serve/service.h"
-
-#include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
-#include <atomic>
-#include <thread>
-
-#include "base/signals.h"
 #include "generate/prompt_log_probs.h"
-#include "harness/errors.h"
-#include "hone/hub.h"
-#include "serve/client.h"
+#include "serve/serving.h"
 
 namespace hone::serve {
 namespace {
 
 using nlohmann::json;
-using nlohmann::ordered_json;
 using test::answer_of;
 using test::Answered;
 using test::asked;
 using test::Client;
-
-class Serving : public ::testing::Test {
- protected:
-  void SetUp() override {
-    ignore_write_signals();
-    served.name = "small", served.model = model.get(), served.tokenizer = tokenizer;
-    served.max_length = 4000, served.most_answers = 4;
-    served.chat_text = [](const ordered_json& row) {
-      std::string text;
-      for (const ordered_json& message : row["messages"])
-        text += message["role"].get<std::string>() + ":" + message["content"].get<std::string>() + "\n";
-      return text;
-    };
-    served.template_reads = [](const std::string& name) { return name == "mood"; };
-    served.finds_tool_calls = true;
-    options.rows = 4;
-  }
-  void start() {
-    service = std::make_unique<Service>(served, options);
-    server = std::make_unique<HttpServer>(
-        HttpOptions{}, [this](const HttpRequest& request, const Reply& reply) { service->handle(request, reply); });
-    worker = std::thread([this] { service->run([this] { return stopping.load(); }); });
-  }
-  void TearDown() override {
-    stopping = true;
-    if (worker.joinable()) worker.join();
-  }
-  Answered post(const std::string& path, const json& body, const std::string& headers = "") {
-    if (!server) start();
-    return asked(server->port(), "POST", path, body.dump(), headers);
-  }
-  Answered complete(const json& body) { return post("/v1/completions", body); }
-  Answered chat(json body) {
-    if (!body.contains("messages")) body["messages"] = {{{"role", "user"}, {"content", "12"}}};
-    return post("/v1/chat/completions", body);
-  }
-  // What hone generate would write.
-  std::string expected(const std::string& prompt, std::int64_t tokens, double temperature = 0, std::uint64_t seed = 0) {
-    Generator generator(*model, tokenizer);
-    GenerateConfig config;
-    config.max_new_tokens = tokens, config.temperature = temperature, config.seed = seed;
-    return generator.generate({generate::prompt_ids(*tokenizer, prompt)}, config)[0].text;
-  }
-
-  std::unique_ptr<Model> model = [] {
-    Problems problems;
-    auto made = build_model(config::parse_json(R"({"model_type": "llama", "hidden_size": 32, "intermediate_size": 48,
-      "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 259, "max_position_embeddings": 4000})",
-                                               "test", problems),
-                            "test");
-    init_weights(*made, 5, Precision::fp32);
-    return made;
-  }();
-  std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer("bytes");
-  Served served;
-  ServiceOptions options;
-  std::unique_ptr<Service> service;
-  std::unique_ptr<HttpServer> server;
-  std::thread worker;
-  std::atomic<bool> stopping = false;
-};
+using test::parts_of;
+using test::Serving;
 
 // As OpenAI's client and vLLM's users ask for it.
 TEST_F(Serving, HoldsAnswersToAForm) {
@@ -202,24 +133,6 @@ TEST_F(Serving, AnswersAChat) {
   const json parts = {{{"role", "user"}, {"content", {{{"type", "text"}, {"text", "12"}}}}}};
   EXPECT_EQ(chat({{"messages", parts}, {"max_tokens", 6}, {"temperature", 0}}).json()["choices"][0]["message"],
             got["choices"][0]["message"]);
-}
-
-// The events' objects, without the last one, which is no object.
-std::vector<json> parts_of(const Answered& got) {
-  std::vector<json> parts;
-  bool ended = false;
-  for (std::size_t at = 0; (at = got.body.find("data: ", at)) != std::string::npos;) {
-    const std::size_t end = got.body.find("\n\n", at);
-    const std::string data = got.body.substr(at + 6, end - at - 6);
-    EXPECT_FALSE(ended);
-    if (data == "[DONE]")
-      ended = true;
-    else
-      parts.push_back(json::parse(data));
-    at = end;
-  }
-  EXPECT_TRUE(ended);
-  return parts;
 }
 
 TEST_F(Serving, StreamsWhatItWouldAnswer) {
@@ -351,6 +264,7 @@ TEST_F(Serving, SaysWhatItDoesNotDo) {
   refused(with("logit_bias", {{"100000", 1}}), 400, "logit_bias", "token ids below");
   refused(with("logit_bias", {{"a", 1}}), 400, "logit_bias", "token ids below");
   refused(with("logit_bias", json::array({1})), 400, "logit_bias", "expected an object");
+  refused(with("min_tokens", 2), 400, "min_tokens", "got 2, expected at most 1");
   refused(with("min_tokens", -1), 400, "min_tokens", "a whole number from 0");
   refused(with("stop", ""), 400, "stop", "a text that is not empty");
   refused(with("max_tokens", 4000), 400, "max_tokens", "together they may have 4000");
@@ -370,7 +284,7 @@ TEST_F(Serving, SaysWhatItDoesNotDo) {
           "#/not: answers cannot be held to this keyword");
   refused(with("structured_outputs", {{"grammar", "x"}}), 400, "grammar", "no such field");
   refused(with("structured_outputs", json::object()), 400, "structured_outputs", "got 0 forms");
-  refused(with("structured_outputs", {{"regex", "(a"}}), 400, "response_format", "a ( without its )");
+  refused(with("structured_outputs", {{"regex", "b(a"}}), 400, "structured_outputs", "a ( without its ) at byte 1");
   refused(chat({{"response_format", {{"type", "json_object"}}}, {"tools", {{{"type", "function"}}}}}), 400,
           "response_format", "beside tools");
   refused(chat({{"messages", json::array()}}), 400, "messages", "at least one");

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/strings.h"
@@ -47,10 +48,10 @@ TEST(Forms, AreFollowedWithinLimits) {
   const std::string many(20'000, 'a');
   for (const char* pattern :
        {"(a?){1000}a{1000}", "(a|b)*a(a|b){200}", "(a*)*b", "(.*)(.*)(.*)(.*)(.*)x", "(a|aa|aaa)+", "((a+)+)+b",
-        "(\\w{0,50}){50}", "[ab]{0,90000}", "(.{0,300}x?){100}"}) {
+        "(\\w{0,50}){50}", "[ab]{0,90000}", "(.{0,100}x?){50}"}) {
     SCOPED_TRACE(pattern);
     Automaton form = of_regex(pattern);
-    form.accepts(many.substr(0, 3000));
+    form.accepts(many.substr(0, 1000));
   }
   EXPECT_TRUE(of_regex("[ab]{0,90000}").accepts(many));
   EXPECT_TRUE(of_regex("(a|aa)+").accepts(many));
@@ -62,6 +63,29 @@ TEST(Forms, AreFollowedWithinLimits) {
   EXPECT_HONE_ERROR(of_regex("\xFF"), config, "not UTF-8");
 }
 
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Of 200,000 states, made in the order that is worst for whoever goes through them again and again.
+TEST(Forms, AreMadeInTimeThatGrowsWithTheirSize) {
+  for (const char* pattern : {"(.{50}x?){1900}", "(.{100}x?){900}", "(?:(?:a?b?){90}x?){200}"}) {
+    SCOPED_TRACE(pattern);
+    EXPECT_LT(seconds_of([&] { of_regex(pattern); }), 3) << "a fifth of a second on an idle machine";
+  }
+}
+
+// 6,300 ways at a time.
+TEST(Forms, HaveAllTheirWaysFollowed) {
+  Automaton many = of_regex("(?:(a?){2100}|(b?){2100}|(c?){2100})z");
+  for (const char* text : {"z", "aaaz", "bbbz", "cccz"}) EXPECT_TRUE(many.accepts(text)) << text;
+  EXPECT_TRUE(many.accepts(repeat("c", 2100) + "z"));
+  EXPECT_FALSE(many.accepts(repeat("c", 2101) + "z"));
+  EXPECT_FALSE(many.accepts("abz"));
+}
+
 TEST(Forms, OfSchemasEndWhereTheyAreNestedDeep) {
   Automaton any = of_schema("{}");
   EXPECT_TRUE(any.accepts(repeat("[", 60) + repeat("]", 60)));
@@ -71,7 +95,6 @@ TEST(Forms, OfSchemasEndWhereTheyAreNestedDeep) {
     {"type": "array", "items": {"$ref": "#/$defs/a"}}, {"type": "array", "items": {"$ref": "#/$defs/a"}},
     {"type": "null"}]}}})");
   EXPECT_TRUE(twice.accepts(repeat("[", 90) + "null" + repeat("]", 90)));
-  EXPECT_FALSE(twice.left_out());
   // Only what can be finished is begun: the last brackets that may be opened leave room for what they need.
   Automaton chain = of_schema(R"({"type": "object", "properties": {"v": {"anyOf": [{"$ref": "#"}, {"const": 1}]}},
     "required": ["v"]})");
@@ -249,6 +272,34 @@ TEST(TokenForms, AllowWhatTheirBytesAllow) {
       EXPECT_EQ(state->may_end(), at->may_end());
     }
   }
+}
+
+// Nothing is left out: what would take too long is an error.
+TEST(TokenForms, SayWhereThereAreTooManyWays) {
+  const char* data = std::getenv("HONE_TEST_DATA");
+  if (!data) GTEST_SKIP() << "HONE_TEST_DATA is not set";
+  const auto tokenizer = load_tokenizer(std::string(data) + "/tokenizers/qwen3");
+  const auto texts = std::make_shared<const TokenTexts>(*tokenizer, tokenizer->vocab_size());
+  const auto of = [&](const char* pattern) { return TokenForm(grammar_of_regex(pattern, "regex"), texts, "regex"); };
+  for (const char* pattern : {"(.{50}x?){1900}", ".*a.{1000}", "(?:(a?){2100}|(b?){2100}|(c?){2100})z"}) {
+    SCOPED_TRACE(pattern);
+    TokenForm form = of(pattern);
+    auto state = form.start();
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_LT(seconds_of([&] { form.allowed(state, false); }), 5) << "a tenth on an idle machine";
+      state = form.after(state, tokenizer->encode("c", false).ids[0], false);
+      ASSERT_TRUE(state);
+    }
+  }
+  TokenForm many = of("(.{0,300}x?){300}");
+  for (int i = 0; i < 2; ++i)
+    EXPECT_LT(seconds_of([&] {
+                EXPECT_HONE_ERROR(many.allowed(many.start(), false), config,
+                                  "regex: too many ways to go on at a time: what may follow here takes more than "
+                                  "2000000 steps to find");
+              }),
+              5);
+  EXPECT_TRUE(many.after(many.start(), tokenizer->encode("c", false).ids[0], false)) << "one token's bytes are few";
 }
 
 TEST(TokenForms, RefuseWhatNoTokensWrite) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "harness/errors.h"
 #include "hone/hub.h"
@@ -54,6 +55,43 @@ TEST_F(CrossEncoders, CheckpointsAreSuchFolders) {
   const auto model = load_model(folder.string(), Precision::fp32);
   EXPECT_TRUE(hub::shows_sigmoid(*model, folder));
   EXPECT_EQ(model->classifier()->labels().size(), 1u);
+}
+
+// What is watched is what is trained, of the numbers that are shown: those of sentence-transformers' logits and scores.
+TEST_F(CrossEncoders, EvaluationsAreOfTheLossThatIsTrained) {
+  const auto folder = run("watched", {{"data.eval", cross_golden("pairs.jsonl").string()},
+                                      {"trainer.eval_at_start", "true"},
+                                      {"trainer.eval_every", "4"}});
+  const std::vector<double> loss = values(folder, "eval_loss"), mae = values(folder, "eval_mae");
+  std::ifstream pairs(cross_golden("pairs.jsonl"));
+  std::string line;
+  double lost = 0, far = 0;
+  std::size_t i = 0;
+  for (; std::getline(pairs, line); ++i) {
+    const double label = nlohmann::json::parse(line)["label"], logit = golden_["logits"][i],
+                 score = golden_["scores"][i];
+    lost += std::log1p(std::exp(logit)) - label * logit, far += std::abs(score - label);
+  }
+  ASSERT_EQ(i, golden_["logits"].size());
+  ASSERT_EQ(loss.size(), 2u);
+  EXPECT_NEAR(loss[0], lost / static_cast<double>(i), 1e-5);
+  EXPECT_NEAR(mae[0], far / static_cast<double>(i), 1e-5);
+}
+
+// As the package saves it, config.json does not say that one label is a number: the head is there all the same.
+TEST_F(CrossEncoders, AnAdapterTakesTheHeadAsItIs) {
+  const auto folder = run("lora", {{"adapter", "{type: lora, rank: 2}"}}) / test::step_folder(4);
+  EXPECT_TRUE(std::filesystem::exists(folder / "adapter_model.safetensors"));
+  EXPECT_NEAR(values(folder_ / "lora", "loss")[0], golden_["run"]["loss"][0].get<double>(), 1e-5);
+  EXPECT_HONE_ERROR(run("other", {{"adapter", "{type: lora, rank: 2}"},
+                                  {"objective", "{type: classification, labels: [a, b]}"},
+                                  {"trainer.batch_size", "1"},
+                                  {"data.train", folder_.write("ab.jsonl", "{\"text\": \"x\", \"label\": \"a\"}\n"
+                                                                           "{\"text\": \"y\", \"label\": \"b\"}\n")
+                                                     .string()}}),
+                    config, "the model's head is for others than is to be learnt, and an adapter's files have no place "
+                            "for a new one\n  hint: train a head first, for instance with model.trainable: "
+                            "[classifier]");
 }
 
 // As versions up to 4 and from 4 on say it in config.json, which stays there.

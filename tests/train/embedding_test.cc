@@ -4,51 +4,21 @@
 
 #include <cmath>
 
-#include "dist/ranks.h"
 #include "hone/evaluation.h"
 #include "hone/hub.h"
-#include "hone/trainer.h"
 #include "hub/sentence_files.h"
-#include "train/support.h"
+#include "train/embedding_runs.h"
 
 namespace hone {
 namespace {
 
+using test::embedding_golden;
 using test::metrics_of;
 using test::values;
 
-std::filesystem::path embedding_golden(const std::string& name) { return test::golden("train/embedding") / name; }
-
-class Embeddings : public ::testing::Test {
+class Embeddings : public test::EmbeddingRuns {
  protected:
-  // In file order, by SGD, as the maker does.
-  Recipe recipe(const std::string& name, const std::string& model, const std::string& data,
-                const std::string& objective, const test::Overrides& overrides) {
-    const std::string yaml = fmt::format(
-        "model: {}\ndata: {{train: {}, max_length: 48, shuffle: false, cache: none}}\n"
-        "objective: {{type: embedding{}{}}}\noptimizer: {{type: sgd, learning_rate: {}, schedule: {{type: "
-        "constant}}}}\n"
-        "trainer: {{precision: fp32, batch_size: {}, steps: 4, log_every: 1, max_grad_norm: 0, save: 0}}\nrun: {}\n",
-        embedding_golden(model).string(), embedding_golden(data + ".jsonl").string(), objective.empty() ? "" : ", ",
-        objective, golden_["rate"].dump(), golden_["batch"].dump(), (folder_ / name).string());
-    return read_recipe(folder_.write("recipe.yaml", yaml).string(), overrides);
-  }
-  std::filesystem::path run(const std::string& name, const std::string& model, const std::string& data,
-                            const std::string& objective = "", const test::Overrides& overrides = {},
-                            const TrainOptions& options = test::quiet_options()) {
-    train(recipe(name, model, data, objective, overrides), options);
-    return folder_ / name;
-  }
-  std::filesystem::path on_two_ranks(const std::string& name, const std::string& model, const std::string& data,
-                                     const std::string& objective, const test::Overrides& overrides) {
-    const Recipe made = recipe(name, model, data, objective, overrides);
-    test::on_ranks(2, [&](const World& world) {
-      TrainOptions own = test::quiet_options();
-      own.handle_signals = false, own.world = world;
-      train(made, own);
-    });
-    return folder_ / name;
-  }
+  Embeddings() : EmbeddingRuns("embedding.json") {}
   static double furthest(const std::filesystem::path& a, const std::filesystem::path& b) {
     const auto one = test::read_tensors(a / test::step_folder(4) / "model.safetensors"),
                other = test::read_tensors(b / test::step_folder(4) / "model.safetensors");
@@ -57,29 +27,10 @@ class Embeddings : public ::testing::Test {
     EXPECT_EQ(one.size(), other.size());
     return most;
   }
-
-  test::TempFolder folder_;
-  const nlohmann::json golden_ = test::read_json(embedding_golden("embedding.json"));
 };
 
 TEST_F(Embeddings, StepsOfEveryLossEqualSentenceTransformers) {
-  for (const std::string model : {"bert", "qwen3"})
-    for (const auto& [name, setting] : golden_["settings"].items()) {
-      SCOPED_TRACE(model + ", " + name);
-      std::string objective;
-      for (const auto& [option, value] : setting["options"].items())
-        objective += (objective.empty() ? "" : ", ") + option + ": " + value.dump();
-      const auto made = run(model + name, model, setting["data"], objective);
-      const nlohmann::json& expected = golden_[model]["runs"][name];
-      for (const char* key : {"loss", "grad_norm"}) {
-        const std::vector<double> got = values(made, key);
-        ASSERT_EQ(got.size(), expected[key].size());
-        for (std::size_t i = 0; i < got.size(); ++i) {
-          const double wanted = expected[key][i];
-          EXPECT_NEAR(got[i], wanted, 2e-4 * std::max(1.0, std::abs(wanted))) << key << ", step " << i + 1;
-        }
-      }
-    }
+  for (const char* model : {"bert", "qwen3"}) expect_steps(model);
 }
 
 TEST_F(Embeddings, VectorsEqualSentenceTransformers) {

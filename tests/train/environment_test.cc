@@ -139,6 +139,27 @@ TEST_F(EnvironmentRuns, WorkBelowAnAdapterAndWithEachLoss) {
   }
 }
 
+// It ends in the middle of a step, once, and whoever takes its place hears all of the step again.
+TEST_F(EnvironmentRuns, GoOnWhereAProgramIsStartedAnew) {
+  run(1, "straight", spoken(kTwice));
+  const std::string died = (folder_ / "died").string(), twice(kTwice);
+  const auto dying = [&](const std::string& otherwise) {
+    return "n=0; " + otherwise + twice.substr(0, twice.find('\n')) + "\n n=$((n+1)); [ $n -lt 20 ] || [ -e " + died +
+           " ] || { : >" + died + "; exit 5; }" + twice.substr(twice.find('\n'));
+  };
+  test::Overrides anew = spoken(dying(""), {}, "log_completions: false");
+  anew.emplace_back("objective.environment.retries", "2");
+  run(1, "anew", anew);
+  EXPECT_TRUE(std::filesystem::exists(died));
+  const std::string weights = test::step_folder(8) + "/model.safetensors";
+  EXPECT_TRUE(test::read_text(in("straight") / weights) == test::read_text(in("anew") / weights));
+  std::filesystem::remove(died);
+  anew = spoken("[ -e " + died + " ] && while read -r line; do echo '{\"text\": \"! \"}'; done; " + dying(""));
+  anew.emplace_back("objective.environment.retries", "2");
+  EXPECT_THAT(fails(1, anew, ErrorKind::data),
+              ::testing::HasSubstr(R"(asked anew, it answers otherwise than before; got "{"text": "! "}", expected)"));
+}
+
 TEST_F(EnvironmentRuns, EndWithWhatIsWrongWithTheProgram) {
   EXPECT_THAT(fails(1, spoken("read -r line; exit 7"), ErrorKind::data),
               ::testing::HasSubstr("exit code 7 after 0 of 16 lines"));
@@ -148,6 +169,7 @@ TEST_F(EnvironmentRuns, EndWithWhatIsWrongWithTheProgram) {
   refused({{"objective.rewards", "[{type: environment}]"}},
           "objective grpo: reward environment: got no environment, expected one");
   refused({{"objective.environment.max_turns", "3"}}, "objective.environment.max_turns: only with a command");
+  refused({{"objective.environment.retries", "3"}}, "objective.environment.retries: only with a command");
   refused({{"objective.environment.command", "' '"}}, "objective.environment.command: is blank");
 }
 

@@ -189,9 +189,46 @@ TEST_F(Faults, AFolderDeletedMeanwhileIsToldAndTrainingGoesOn) {
     return 0;
   };
   options_.env = &env;
-  EXPECT_HONE_ERROR(train(recipe(), options_), checkpoint, "while saving the last checkpoint");
-  for (const char* part : {"checkpoint of step 8 failed", "No such file or directory", "training continues"})
+  EXPECT_EQ(train(recipe(), options_).failed_saves, 1);
+  for (const char* part : {"checkpoint of step 8 failed", "No such file or directory", "training continues",
+                           "checkpoints: was gone, and is made anew; what had been saved there is lost"})
     EXPECT_NE(messages_.find(part), std::string::npos) << part << " is not in\n" << messages_;
+  EXPECT_TRUE(has_step(10));
+}
+
+// At the end of the run, when there is nothing left but what was trained.
+TEST_F(Faults, CheckpointsThatAreRemovedMeanwhileAreMadeAnew) {
+  BrokenEnv env;
+  bool removed = false;
+  env.rule = [&](const Operation&) {
+    if (!removed && has_step(8)) std::filesystem::remove_all(run_folder() / "checkpoints"), removed = true;
+    return 0;
+  };
+  options_.env = &env;
+  EXPECT_EQ(train(recipe(), options_).step, 10);
+  EXPECT_TRUE(removed);
+  EXPECT_TRUE(has_step(10));
+  options_.env = nullptr;
+  EXPECT_EQ(train(recipe({{"trainer.steps", "12"}}), options_).resumed_from, 10);
+}
+
+// Whoever learns of the checkpoint fails, not the save.
+TEST_F(Faults, ACallbackThatFailsOnTheLastSaveIsNoFailedSave) {
+  try {
+    train(recipe({{"callbacks", "[{type: fail_at, step: 10, when: save}]"}}), options_);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("while saving"), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(has_step(10));
+  EXPECT_EQ(train(recipe(), options_).reason, StopReason::already_finished);
+}
+
+// A plug-in that throws what is no hone::Error.
+TEST_F(Faults, AnyExceptionOfACallbackLeavesTheStepsSaved) {
+  EXPECT_HONE_ERROR(train(recipe({{"callbacks", "[{type: fail_at, step: 6, when: otherwise}]"}}), options_), bug,
+                    "it fails otherwise");
+  EXPECT_TRUE(has_step(6));
 }
 
 TEST_F(Faults, AFolderThatIsRenamedMeanwhileGetsItsCheckpoints) {

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <map>
+#include <stdexcept>
 
 #include "base/log.h"
 #include "hone/callback.h"
@@ -64,14 +65,16 @@ class FailAt final : public Callback {
     std::string when = "end";
     static constexpr auto fields() {
       return std::tuple{field("step", &Config::step, "When."),
-                        field("when", &Config::when, "end, gradients, update or evaluation.")};
+                        field("when", &Config::when, "end, gradients, update, evaluation, save or otherwise.")};
     }
   };
   explicit FailAt(const Config& config) : config_(config) {}
   Action on_step_end(const TrainView& view, Metrics&) override {
     fail("end", view);
+    if (config_.when == "otherwise" && view.step == config_.step) throw std::runtime_error("it fails otherwise");
     return Action::go_on;
   }
+  void on_save(const TrainView& view, const std::string&) override { fail("save", view); }
   void on_gradients(const TrainView& view, Metrics&) override { fail("gradients", view); }
   void after_update(const TrainView& view, WeightEdit&) override { fail("update", view); }
   void on_evaluation_start(const TrainView& view) override { fail("evaluation", view); }

@@ -27,20 +27,6 @@ constexpr const char* kShorter = R"awk({
 
 class OnlineRuns : public test::Together {
  protected:
-  // With held-out prompts, and two micro-batches a step.
-  test::Overrides asked(const std::string& objective, const test::Overrides& more = {}) {
-    std::string lines;
-    for (int i = 0; i < 40; ++i) lines += fmt::format("{{\"prompt\": \"{}+{}=\"}}\n", i % 10, i % 7);
-    test::Overrides all{{"data.train", folder_.write("asked.jsonl", lines).string()},
-                        {"data.max_length", "12"},
-                        {"objective", "{" + objective + "}"},
-                        {"trainer.batch_size", "4"},
-                        {"trainer.accumulate", "2"},
-                        {"trainer.eval_every", "4"},
-                        {"trainer.save.every", "3"}};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
   static std::string few(const std::string& type, const std::string& more = "") {
     return "type: " + type + ", " + kFewLetters + (more.empty() ? "" : ", " + more);
   }
@@ -63,7 +49,7 @@ class OnlineRuns : public test::Together {
   }
   std::filesystem::path base_model() {
     if (!std::filesystem::exists(in("base")))
-      run(1, "base", asked(few("online_dpo"), {{"trainer.steps", "2"}, {"trainer.eval_every", "0"}}));
+      run(1, "base", asking(few("online_dpo"), {{"trainer.steps", "2"}, {"trainer.eval_every", "0"}}));
     return in("base");
   }
 };
@@ -72,9 +58,9 @@ TEST_F(OnlineRuns, GoOnToTheSameBits) {
   test::register_test_callbacks();
   int number = 0;
   std::vector<test::Overrides> all;
-  for (const std::string& kind : kinds()) all.push_back(asked(kind, {{"trainer.precision", "fp32"}}));
-  all.push_back(asked(few("ppo", kPpo), {{"trainer.precision", "bf16"}}));
-  all.push_back(asked(few("ppo"), {{"trainer.precision", "bf16"}, {"trainer.ema", "{decay: 0.9}"}}));
+  for (const std::string& kind : kinds()) all.push_back(asking(kind, {{"trainer.precision", "fp32"}}));
+  all.push_back(asking(few("ppo", kPpo), {{"trainer.precision", "bf16"}}));
+  all.push_back(asking(few("ppo"), {{"trainer.precision", "bf16"}, {"trainer.ema", "{decay: 0.9}"}}));
   for (const test::Overrides& options : all) {
     SCOPED_TRACE(number);
     const auto at = [&](const char* name, const std::string& callbacks) {
@@ -99,8 +85,8 @@ TEST_F(OnlineRuns, TwoRanksGiveTheAnswersOfOne) {
   for (const std::string& kind : kinds()) {
     SCOPED_TRACE(kind);
     const std::string one = "one" + std::to_string(number), two = "two" + std::to_string(number++);
-    run(1, one, asked(kind, {{"trainer.precision", "fp64"}}));
-    run(2, two, asked(kind, {{"trainer.precision", "fp64"}}));
+    run(1, one, asking(kind, {{"trainer.precision", "fp64"}}));
+    run(2, two, asking(kind, {{"trainer.precision", "fp64"}}));
     std::vector<std::string> metrics{"loss", "grad_norm", "completions/mean_length"};
     if (kind.find("rewards:") != std::string::npos) metrics.insert(metrics.end(), {"reward", "eval_reward"});
     for (const std::string& metric : metrics) {
@@ -118,8 +104,8 @@ TEST_F(OnlineRuns, RecomputedBlocksGiveTheSameBits) {
     test::Overrides twice = once;
     twice.emplace_back("trainer.checkpoint_blocks", "true");
     const std::string name = kind.substr(6, 3);
-    run(1, "kept" + name, asked(kind, once));
-    run(1, "again" + name, asked(kind, twice));
+    run(1, "kept" + name, asking(kind, once));
+    run(1, "again" + name, asking(kind, twice));
     EXPECT_EQ(values(in("kept" + name), "loss"), values(in("again" + name), "loss"));
     EXPECT_EQ(values(in("kept" + name), "grad_norm"), values(in("again" + name), "grad_norm"));
   }
@@ -133,7 +119,7 @@ TEST_F(OnlineRuns, LearnWhatIsRewarded) {
   for (const auto& [type, more] : options) {
     SCOPED_TRACE(type);
     run(1, type,
-        asked(few(type, more), {{"trainer.steps", "40"}, {"trainer.batch_size", "12"}, {"trainer.eval_every", "0"}}));
+        asking(few(type, more), {{"trainer.steps", "40"}, {"trainer.batch_size", "12"}, {"trainer.eval_every", "0"}}));
     // Half of xpo's answers are the reference's.
     const auto worth = values(in(type), type == "xpo" ? "objective/model_scores" : "reward");
     ASSERT_EQ(worth.size(), 40u);
@@ -145,7 +131,7 @@ TEST_F(OnlineRuns, LearnWhatIsRewarded) {
 
 TEST_F(OnlineRuns, AJudgeOfPairsIsLearnt) {
   run(1, "shorter",
-      asked(judged() + ", beta: 0.02",
+      asking(judged() + ", beta: 0.02",
             {{"trainer.steps", "40"}, {"trainer.batch_size", "8"}, {"trainer.eval_every", "0"}}));
   const auto lengths = values(in("shorter"), "completions/mean_length");
   ASSERT_EQ(lengths.size(), 40u);
@@ -156,7 +142,7 @@ TEST_F(OnlineRuns, AJudgeOfPairsIsLearnt) {
 
 TEST_F(OnlineRuns, EachEpochHasItsOwnNumbers) {
   run(1, "epochs",
-      asked(few("xpo", "beta: [0.1, 0.4, 0.2], alpha: [0.01, 0.02]"),
+      asking(few("xpo", "beta: [0.1, 0.4, 0.2], alpha: [0.01, 0.02]"),
             {{"trainer.steps", "14"}, {"trainer.eval_every", "0"}, {"data.eval.held_out", "0"}}));
   const auto beta = values(in("epochs"), "beta"), alpha = values(in("epochs"), "alpha");  // 40 prompts, 8 a step
   ASSERT_EQ(beta.size(), 14u);
@@ -176,7 +162,7 @@ TEST_F(OnlineRuns, PpoTrainsAnAdapterBesideItsValueModel) {
                              {"trainer.precision", "fp32"},
                              {"optimizer.learning_rate", "0.02"}};
   const auto at = [&](const char* name, const std::string& callbacks) {
-    test::Overrides own = asked(few("ppo", kPpo), lora);
+    test::Overrides own = asking(few("ppo", kPpo), lora);
     own.insert(own.end(), {{"callbacks", "[" + callbacks + "]"}, {"run.folder", in(name).string()}});
     train(test::small_recipe(folder_, with(own)), test::quiet_options());
     return in(name);
@@ -194,13 +180,13 @@ TEST_F(OnlineRuns, PpoTrainsAnAdapterBesideItsValueModel) {
   EXPECT_EQ(test::fixed_metrics_of(whole), test::fixed_metrics_of(parts));
   expect_equal_value_models(whole, parts, 8);
   EXPECT_THAT(
-      fails(1, asked(few("ppo", "value_model: " + whole.string())), ErrorKind::config),
+      fails(1, asking(few("ppo", "value_model: " + whole.string())), ErrorKind::config),
       ::testing::HasSubstr("objective.value_model: " + whole.string() + ": an adapter, and a model is trained"));
 }
 
 // Of one micro-batch that is learnt twice the first ratio is 1, and the other one is known from the mean of both.
 TEST_F(OnlineRuns, RatiosVaryAsTheirMeanSays) {
-  run(1, "twice", asked(few("ppo", "num_ppo_epochs: 2"), {{"trainer.accumulate", "1"},
+  run(1, "twice", asking(few("ppo", "num_ppo_epochs: 2"), {{"trainer.accumulate", "1"},
                                                           {"trainer.log_every", "1"},
                                                           {"optimizer.learning_rate", "0.05"}}));
   const auto ratios = values(in("twice"), "val/ratio"), variances = values(in("twice"), "val/ratio_var");
@@ -209,7 +195,7 @@ TEST_F(OnlineRuns, RatiosVaryAsTheirMeanSays) {
   for (std::size_t i = 0; i < ratios.size(); ++i)
     EXPECT_NEAR(variances[i], 2 * std::pow(1 - ratios[i], 2), 1e-9 + 1e-6 * variances[i]) << i;
   EXPECT_GT(*std::max_element(variances.begin(), variances.end()), 1e-6);
-  run(1, "once", asked(few("ppo", "num_ppo_epochs: 1"), {{"trainer.accumulate", "1"}, {"trainer.steps", "2"}}));
+  run(1, "once", asking(few("ppo", "num_ppo_epochs: 1"), {{"trainer.accumulate", "1"}, {"trainer.steps", "2"}}));
   EXPECT_TRUE(values(in("once"), "val/ratio_var").empty());
   for (const nlohmann::json& line : test::metrics_of(in("once")))
     for (const auto& [name, value] : line.items()) EXPECT_FALSE(name.find("square") != std::string::npos) << name;
@@ -218,7 +204,7 @@ TEST_F(OnlineRuns, RatiosVaryAsTheirMeanSays) {
 // A folder of its own, which is a reward model's; what is trained of it is not the model's.
 TEST_F(OnlineRuns, TheValueModelIsSavedBesideTheModel) {
   run(1, "ppo",
-      asked(few("ppo", "value_model: " + test::golden("train/reward/model").string()),
+      asking(few("ppo", "value_model: " + test::golden("train/reward/model").string()),
             {{"model", "{path: " + test::golden("train/dpo").string() + "}"}, {"trainer.precision", "fp32"}}));
   const std::filesystem::path saved = in("ppo") / test::step_folder(8);
   const auto values = test::read_tensors(saved / "value_model" / "model.safetensors"),
@@ -236,7 +222,7 @@ TEST_F(OnlineRuns, MemoryIsKnownBefore) {
   std::uint64_t without = 0;
   for (const std::string& kind : kinds()) {
     SCOPED_TRACE(kind);
-    const Recipe recipe = training::completed_for_preview(test::small_recipe(folder_, asked(kind)));
+    const Recipe recipe = training::completed_for_preview(test::small_recipe(folder_, asking(kind)));
     const training::MemoryPlan plan = training::plan_memory(recipe, training::load_inputs(recipe, ""));
     EXPECT_EQ(plan.unknown, "");
     EXPECT_GT(plan.backward, 0u);
@@ -251,7 +237,7 @@ TEST_F(OnlineRuns, MemoryIsKnownBefore) {
 TEST_F(OnlineRuns, WhatDoesNotGoTogetherIsRefused) {
   const auto refused = [&](const std::string& objective, ErrorKind kind, const std::string& why) {
     try {
-      run(1, "refused", asked(objective));
+      run(1, "refused", asking(objective));
       ADD_FAILURE() << why;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), kind) << error.what();
@@ -268,7 +254,7 @@ TEST_F(OnlineRuns, WhatDoesNotGoTogetherIsRefused) {
           "expected a number from 0 to 1, null or an object with \"first\"");
   refused("type: ppo, max_completion_length: 6", ErrorKind::config, "expected at least one, as in rewards");
   refused(few("ppo", "num_mini_batches: 3"), ErrorKind::config, "expected one that divides trainer.accumulate 2");
-  EXPECT_THAT(fails(2, asked(few("ppo"), {{"parallel.fsdp", "-1"}}), ErrorKind::config),
+  EXPECT_THAT(fails(2, asking(few("ppo"), {{"parallel.fsdp", "-1"}}), ErrorKind::config),
               ::testing::HasSubstr("the model answers with whole weights"));
 }
 

@@ -13,26 +13,13 @@ using test::values;
 
 class PolicyRuns : public test::Together {
  protected:
-  // Answers without small letters are worth something, and about half of what is drawn at first. With held-out prompts,
-  // and two updates of two micro-batches each.
+  // Answers without small letters are worth something, and about half of what is drawn at first.
   test::Overrides asked(const test::Overrides& more = {}, const std::string& objective = "") {
-    std::string lines;
-    for (int i = 0; i < 40; ++i)
-      lines += fmt::format("{{\"prompt\": \"{}+{}=\", \"answer\": {}}}\n", i % 10, i % 7, i % 10 + i % 7);
-    const std::string path = folder_.write("asked.jsonl", lines).string();
-    test::Overrides all{
-        {"data.train", path},
-        {"data.max_length", "12"},
-        {"objective",
-         "{type: grpo, rewards: [{type: format, pattern: '[^a-z]*'}, {type: accuracy}], num_generations: "
-         "4, max_completion_length: 6" +
-             (objective.empty() ? "" : ", " + objective) + "}"},
-        {"trainer.batch_size", "4"},
-        {"trainer.accumulate", "2"},
-        {"trainer.eval_every", "4"},
-        {"trainer.save.every", "3"}};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return asking(
+        "type: grpo, rewards: [{type: format, pattern: '[^a-z]*'}, {type: accuracy}], num_generations: 4, "
+        "max_completion_length: 6" +
+            (objective.empty() ? "" : ", " + objective),
+        more, /*answered=*/true);
   }
 };
 

@@ -192,9 +192,9 @@ TEST(Recipe, TheOptionsOfChoicesAreClassedForResume) {
   for (const auto& entry : registries().objectives.entries()) {
     recipe.objective = {entry.name, entry.options()};
     // No number of the training changes by these, but for how some are rounded.
-    const std::set<std::string> of_answers{"environment.timeout", "environment.keep_turns", "log_completions",
-                                           "num_completions_to_print"};
-    std::set<std::string> of_pairs{"judge.timeout"};
+    const std::set<std::string> of_answers{"environment.timeout", "environment.retries", "environment.keep_turns",
+                                           "log_completions", "num_completions_to_print"};
+    std::set<std::string> of_pairs{"judge.timeout", "judge.retries"};
     of_pairs.insert(of_answers.begin(), of_answers.end());
     const std::map<std::string, std::set<std::string>> may_change{{"causal_lm", {"metrics"}},
                                                                   {"grpo", of_answers}, {"rloo", of_answers},

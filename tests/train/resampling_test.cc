@@ -13,20 +13,13 @@ class Resampling : public test::Together {
  protected:
   // Of two answers each, about half of which are worth something.
   test::Overrides asked(const std::string& objective, const test::Overrides& more = {}) {
-    std::string lines;
-    for (int i = 0; i < 40; ++i) lines += fmt::format("{{\"prompt\": \"{}+{}=\"}}\n", i % 10, i % 7);
-    test::Overrides all{{"data.train", folder_.write("asked.jsonl", lines).string()},
-                        {"data.max_length", "12"},
-                        {"objective", "{type: grpo, num_generations: 2, max_completion_length: 6, "
-                                      "rewards: [{type: format, pattern: '[^a-z]*'}], log_completions: true" +
-                                          (objective.empty() ? "" : ", " + objective) + "}"},
-                        {"trainer.batch_size", "4"},
-                        {"trainer.accumulate", "2"},
-                        {"trainer.log_every", "1"},
-                        {"trainer.eval_every", "0"},
-                        {"trainer.save.every", "3"}};
+    test::Overrides all{{"trainer.log_every", "1"}, {"trainer.eval_every", "0"}};
     all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return asking(
+        "type: grpo, num_generations: 2, max_completion_length: 6, rewards: [{type: format, pattern: '[^a-z]*'}], "
+        "log_completions: true" +
+            (objective.empty() ? "" : ", " + objective),
+        all);
   }
   std::vector<double> values(const std::string& run, const std::string& key) {
     std::vector<double> all;

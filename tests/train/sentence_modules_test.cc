@@ -5,77 +5,29 @@
 
 #include <cmath>
 
-#include "dist/ranks.h"
 #include "harness/errors.h"
 #include "hone/hub.h"
-#include "hone/trainer.h"
 #include "hub/sentence_files.h"
-#include "train/support.h"
+#include "train/embedding_runs.h"
 
 namespace hone {
 namespace {
 
+using test::embedding_golden;
 using test::values;
 
 const std::vector<std::string> kFolders{"gemma3", "modules", "nomic", "gte", "euro"};
 
-std::filesystem::path sentence_golden(const std::string& name) { return test::golden("train/embedding") / name; }
-
-class SentenceModules : public ::testing::Test {
+class SentenceModules : public test::EmbeddingRuns {
  protected:
-  // In file order, by SGD, as the maker does.
-  Recipe recipe(const std::string& name, const std::string& model, const std::string& data,
-                const std::string& objective, const test::Overrides& overrides) {
-    const std::string yaml = fmt::format(
-        "model: {}\ndata: {{train: {}, max_length: 48, shuffle: false, cache: none}}\n"
-        "objective: {{type: embedding{}}}\noptimizer: {{type: sgd, learning_rate: 0.003, schedule: {{type: "
-        "constant}}}}\n"
-        "trainer: {{precision: fp32, batch_size: 6, steps: 4, log_every: 1, max_grad_norm: 0, save: 0}}\nrun: {}\n",
-        sentence_golden(model).string(), sentence_golden(data + ".jsonl").string(), objective,
-        (folder_ / name).string());
-    return read_recipe(folder_.write("recipe.yaml", yaml).string(), overrides);
-  }
-  std::filesystem::path run(const std::string& name, const std::string& model, const std::string& data,
-                            const std::string& objective = "", const test::Overrides& overrides = {},
-                            const TrainOptions& options = test::quiet_options()) {
-    train(recipe(name, model, data, objective, overrides), options);
-    return folder_ / name;
-  }
-  std::filesystem::path on_two_ranks(const std::string& name, const std::string& model,
-                                     const test::Overrides& overrides) {
-    const Recipe made = recipe(name, model, "triplets", "", overrides);
-    test::on_ranks(2, [&](const World& world) {
-      TrainOptions own = test::quiet_options();
-      own.handle_signals = false, own.world = world;
-      train(made, own);
-    });
-    return folder_ / name;
-  }
+  SentenceModules() : EmbeddingRuns("more.json") {}
   static Tensor weight(const std::filesystem::path& folder, const std::string& module, const std::string& name) {
     return test::read_tensors(folder / module / "model.safetensors").at(name);
   }
-
-  test::TempFolder folder_;
-  const nlohmann::json golden_ = test::read_json(sentence_golden("more.json"));
 };
 
 TEST_F(SentenceModules, StepsEqualSentenceTransformers) {
-  for (const std::string& model : kFolders)
-    for (const auto& [name, setting] : golden_["settings"].items()) {
-      SCOPED_TRACE(model + ", " + name);
-      std::string objective;
-      for (const auto& [option, value] : setting["options"].items()) objective += ", " + option + ": " + value.dump();
-      const auto made = run(model + name, model, setting["data"], objective);
-      const nlohmann::json& expected = golden_[model]["runs"][name];
-      for (const char* key : {"loss", "grad_norm"}) {
-        const std::vector<double> got = values(made, key);
-        ASSERT_EQ(got.size(), expected[key].size());
-        for (std::size_t i = 0; i < got.size(); ++i) {
-          const double wanted = expected[key][i];
-          EXPECT_NEAR(got[i], wanted, 2e-4 * std::max(1.0, std::abs(wanted))) << key << ", step " << i + 1;
-        }
-      }
-    }
+  for (const std::string& model : kFolders) expect_steps(model);
 }
 
 Tensor vectors_in(const std::filesystem::path& folder, const nlohmann::json& texts, bool of_queries) {
@@ -101,7 +53,7 @@ TEST_F(SentenceModules, VectorsEqualSentenceTransformers) {
   for (const std::string& model : kFolders)
     for (const bool of_queries : {false, true}) {
       SCOPED_TRACE(model);
-      const Tensor made_SD = vectors_in(sentence_golden(model), golden_["texts"], of_queries);
+      const Tensor made_SD = vectors_in(embedding_golden(model), golden_["texts"], of_queries);
       const nlohmann::json& expected = golden_[model][of_queries ? "query_vectors" : "vectors"];
       ASSERT_EQ(made_SD.size(0), std::ssize(expected));
       ASSERT_EQ(made_SD.size(1), std::ssize(expected[0]));
@@ -115,7 +67,7 @@ TEST_F(SentenceModules, WhatIsMeasuredIsAsTheEvaluatorsSay) {
   for (const std::string& model : kFolders) {
     SCOPED_TRACE(model);
     const auto made = run(model + " measured", model, "triplets", "",
-                          {{"data.eval.all", sentence_golden("triplets.jsonl").string()},
+                          {{"data.eval.all", embedding_golden("triplets.jsonl").string()},
                            {"trainer.eval_at_start", "true"},
                            {"trainer.eval_batch_size", "5"}});
     for (const auto& [name, value] : golden_[model]["measured"].items()) {
@@ -135,12 +87,12 @@ TEST_F(SentenceModules, AreTrainedAndWritten) {
     const std::string name = model == "gemma3" ? "linear.weight" : "linear.bias";
     const auto whole = run("whole " + model, model, "triplets", "", cut("12", "1")) / test::step_folder(4),
                four = run("four " + model, model, "triplets", "", cut("3", "4")) / test::step_folder(4),
-               two = on_two_ranks("two " + model, model, cut("3", "4")) / test::step_folder(4);
+               two = on_two_ranks("two " + model, model, "triplets", "", cut("3", "4")) / test::step_folder(4);
     test::Overrides sharded = cut("3", "4");
     sharded.emplace_back("parallel.fsdp", "2");
-    const auto shares = on_two_ranks("shares " + model, model, sharded) / test::step_folder(4);
+    const auto shares = on_two_ranks("shares " + model, model, "triplets", "", sharded) / test::step_folder(4);
     const Tensor made = weight(whole, "2_Dense", name);
-    EXPECT_GT((made - weight(sentence_golden(model), "2_Dense", name)).abs().max().item<double>(), 1e-4);
+    EXPECT_GT((made - weight(embedding_golden(model), "2_Dense", name)).abs().max().item<double>(), 1e-4);
     for (const auto& other : {four, two, shares})
       EXPECT_LT((made - weight(other, "2_Dense", name)).abs().max().item<double>(), 1e-6);
     const auto said = hub::read_sentence_folder(whole);
@@ -180,7 +132,7 @@ TEST_F(SentenceModules, OthersAreRefused) {
   const auto changed = [&](const char* file, const char* key, const nlohmann::json& value) {
     const std::filesystem::path to = folder_ / "changed";
     std::filesystem::remove_all(to);
-    std::filesystem::copy(sentence_golden("modules"), to, std::filesystem::copy_options::recursive);
+    std::filesystem::copy(embedding_golden("modules"), to, std::filesystem::copy_options::recursive);
     nlohmann::json json = test::read_json(to / file);
     json[key] = value;
     std::ofstream(to / file) << json;

@@ -28,6 +28,24 @@ class Together : public ::testing::Test {
   }
   std::filesystem::path in(const std::string& name) { return folder_.path() / name; }
 
+  // Prompts such as "3+4=", for an objective that answers by itself: with held-out prompts, in steps of two
+  // micro-batches. answered: records say what is right.
+  Overrides asking(const std::string& objective, const Overrides& more = {}, bool answered = false) {
+    std::string lines;
+    for (int i = 0; i < 40; ++i)
+      lines += fmt::format("{{\"prompt\": \"{}+{}=\"{}}}\n", i % 10, i % 7,
+                           answered ? fmt::format(", \"answer\": {}", i % 10 + i % 7) : "");
+    Overrides all{{"data.train", folder_.write("asked.jsonl", lines).string()},
+                  {"data.max_length", "12"},
+                  {"objective", "{" + objective + "}"},
+                  {"trainer.batch_size", "4"},
+                  {"trainer.accumulate", "2"},
+                  {"trainer.eval_every", "4"},
+                  {"trainer.save.every", "3"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
   // Into the folder `name`; what rank 0's train() gave.
   Summary run(int ranks, const std::string& name, const Overrides& more = {}, TrainOptions options = {}) {
     Overrides all = with(more);

@@ -57,12 +57,24 @@ VIEWS = pa.schema([("messages", pa.list_view(pa.struct([("role", VIEW), ("conten
 PAIRS = [{"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "B"}]}]
 
 
+# Labels as the datasets library counts them: their names stand in the file's metadata.
+NAMES = {"names": ["no", "yes"], "_type": "ClassLabel"}
+TAGS = {"names": ["O", "B-PER"], "_type": "ClassLabel"}
+FEATURES = {"text": {"dtype": "string", "_type": "Value"}, "label": NAMES,
+            "tokens": {"feature": {"dtype": "string", "_type": "Value"}, "_type": "List"},
+            "tags": {"feature": TAGS, "_type": "Sequence"}}
+CLASSES = pa.schema([("text", pa.string()), ("label", pa.int64()), ("tokens", pa.list_(pa.string())),
+                     ("tags", pa.list_(pa.int64()))],
+                    metadata={"huggingface": json.dumps({"info": {"features": FEATURES}})})
+WITH_CLASSES = [{"text": "a b", "label": 1, "tokens": ["a", "b"], "tags": [0, 1]},
+                {"text": "c", "label": 0, "tokens": ["c"], "tags": [0]}]
+
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     for name, rows, schema in [("messages", MESSAGES, None), ("conversations", CONVERSATIONS, None),
                                ("maps", WITH_MAPS, MAPS), ("pairs", PAIRS, None),
                                ("json", WITH_JSON, json_schema(pa.string())), ("bytes", WITH_BYTES, BYTES),
-                               ("views", MESSAGES[1:], VIEWS)]:
+                               ("views", MESSAGES[1:], VIEWS), ("classes", WITH_CLASSES, CLASSES)]:
         table = pa.Table.from_pylist(rows, schema=schema)
         if name == "json":
             table = table.cast(json_schema(pa.json_()))

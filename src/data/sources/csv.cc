@@ -83,6 +83,7 @@ class Csv : public Source {
     } else if (label_ >= 0) {
       const auto label = static_cast<std::size_t>(label_);
       LabelledRecord one;
+      data::check_cell(cells[label], fields_.problem_type(), names_[label], {path_, record.line});
       one.label = data::label_of(cells[label], fields_.problem_type(), names_[label], {path_, record.line});
       one.text = take(text_);
       if (text_pair_ >= 0) one.text_pair = take(text_pair_);
@@ -202,7 +203,11 @@ class Csv : public Source {
   // Templates make what is read of several cells.
   void read_as_object(Cells& cells, Record& record) {
     nlohmann::ordered_json row;
-    for (std::size_t i = 0; i < names_.size(); ++i) row[names_[i]] = std::move(cells[i]);
+    const std::string label = fields_.records() == RecordKind::labelled ? fields_.source_of("label") : "";
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (names_[i] == label) data::check_cell(cells[i], fields_.problem_type(), label, {path_, rows_.line()});
+      row[names_[i]] = std::move(cells[i]);
+    }
     const auto read = [&] { fields_.read(std::move(row), {path_, rows_.line()}, record); };
     try {
       if (std::exchange(guessed_, false))

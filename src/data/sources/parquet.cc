@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -23,7 +24,8 @@ class Parquet final : public Source {
     static constexpr auto fields() { return std::tuple{}; }
   };
   Parquet(const Config&, const SourceFile& file) : path_(file.path), fields_(file) {
-    const std::vector<std::string> all = io::ParquetReader(path_).columns();
+    const io::ParquetReader whole(path_);
+    const std::vector<std::string> all = whole.columns();
     for (const auto& [known, name] : fields_.columns())
       if (name != fields_.templates().made_field(known) && !data::can_have(all, name))
         throw Error(ErrorKind::data, fmt::format("{}: no column {} to read {} from; found {}", path_,
@@ -42,6 +44,9 @@ class Parquet final : public Source {
                  [&](const std::string& name) { return std::find(read.begin(), read.end(), name) == read.end(); });
     unread_ = fields_.unread(others, form, {path_, 1});
     rows_.emplace(path_, read);
+    if (fields_.problem_type() == ProblemType::regression) return;
+    for (auto& [column, names] : whole.class_names())
+      if (column == form.label || column == form.tags) names_.emplace(column, std::move(names));
   }
 
   bool next(Record& record) override {
@@ -51,6 +56,7 @@ class Parquet final : public Source {
       if (name != pictures_ && !is_text(row[name]))
         throw Error(ErrorKind::data, fmt::format("{}:{}: field {}: invalid UTF-8", path_, rows_->row(),
                                                  hone::quoted(name)));
+    for (const auto& [column, names] : names_) give_names(row[column], names);
     fields_.read(std::move(row), {path_, rows_->row()}, record);
     for (std::string& name : std::exchange(unread_, {})) record.unread.push_back(std::move(name));
     return true;
@@ -73,6 +79,14 @@ class Parquet final : public Source {
     std::copy_if(all.begin(), all.end(), std::inserter(names, names.end()), data::FieldMap::is_judged_by_value);
     return {names.begin(), names.end()};
   }
+  // Whole numbers that count the names of their column; others (-1, -100: none) stay.
+  static void give_names(nlohmann::ordered_json& value, const std::vector<std::string>& names) {
+    if (value.is_array())
+      for (nlohmann::ordered_json& one : value) give_names(one, names);
+    if (!value.is_number_integer()) return;
+    const auto number = value.get<std::int64_t>();
+    if (number >= 0 && number < std::ssize(names)) value = names[static_cast<std::size_t>(number)];
+  }
   // Columns of bytes are taken for text, and not every writer checks its text.
   static bool is_text(const nlohmann::ordered_json& value) {
     if (value.is_string()) return is_utf8(value.get_ref<const std::string&>());
@@ -88,6 +102,7 @@ class Parquet final : public Source {
   std::vector<std::string> texts_;  // columns that make the record
   std::string pictures_;            // the one of pictures, whose bytes are no text
   std::vector<std::string> unread_;
+  std::map<std::string, std::vector<std::string>> names_;  // of the columns of labels that have some
   std::optional<io::ParquetReader> rows_;
 };
 

@@ -1,5 +1,5 @@
-// Kernel of products of few rows with a weight that lies the other way round, [in, outs], as stacked experts have it: it
-// is read in the order in which it lies.
+// Kernel of products of few rows with a weight that lies the other way round, [in, outs], as stacked experts have it:
+// it is read in the order in which it lies.
 #pragma once
 
 #include "ops/cpu/products/skinny.h"

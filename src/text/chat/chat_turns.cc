@@ -68,13 +68,29 @@ Spans ChatTurns::spans_of(const std::vector<bool>& chosen) const {
   return spans;
 }
 
+namespace {
+
+// What a misspelt name has left a template without.
+std::string without_content(const Chat& chat) {
+  for (std::size_t i = 0; i < chat.messages.size(); ++i) {
+    const auto& fields = chat.messages[i].dict();
+    if (fields.find(std::string_view("content")) || fields.find(std::string_view("tool_calls"))) continue;
+    std::vector<std::string> names;
+    for (const auto& [key, value] : fields.entries()) names.push_back(key.bytes());
+    return fmt::format(", whose messages[{}] has no content, but {}", i, list_names(names));
+  }
+  return "";
+}
+
+}  // namespace
+
 Rendered ChatTurns::render(const ChatTemplate::Options& options) const {
   ChatTemplate::Options dated = options;
   dated.now = kTrainingDate;
   try {
     return template_.render(chat_, dated);
   } catch (Error& error) {
-    error.add_context("rendering " + where_);
+    error.add_context("rendering " + where_ + without_content(chat_));
     throw;
   }
 }

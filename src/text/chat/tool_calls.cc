@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::string_view kBegin = "<tool_call>", kEnd = "</tool_call>", kThink = "<think>", kThought = "</think>";
+constexpr std::string_view kBegin = CallMarks::begin, kEnd = CallMarks::end, kThought = CallMarks::thought;
 
 // Of a call the first end that does not stand in a text of its JSON: no other one can end it.
 std::size_t end_of_json(std::string_view text, std::size_t from) {
@@ -32,7 +32,7 @@ std::size_t end_of_json(std::string_view text, std::size_t from) {
 std::size_t end_of_reasoning(std::string_view text, bool reasons) {
   const std::size_t thought = text.rfind(kThought);
   if (thought != std::string_view::npos) return thought + kThought.size();
-  return reasons || trim(text).starts_with(kThink) ? text.size() : 0;
+  return reasons || trim(text).starts_with(CallMarks::think) ? text.size() : 0;
 }
 
 std::optional<ordered_json> call_of(std::string_view text) {
@@ -55,9 +55,10 @@ bool writes_tool_calls(const ChatTemplate& chat_template) {
   return chat_template.mentions(kBegin) && !chat_template.mentions("<function=");
 }
 
-ToolCalls find_tool_calls(std::string_view text, bool reasons) {
+namespace {
+
+ToolCalls find_from(std::string_view text, std::size_t at) {
   ToolCalls found;
-  std::size_t at = end_of_reasoning(text, reasons);
   found.content = text.substr(0, at);
   for (std::size_t begin = 0; (begin = text.find(kBegin, at)) != std::string_view::npos;) {
     const std::size_t from = begin + kBegin.size(), whole = end_of_json(text, from);
@@ -73,6 +74,18 @@ ToolCalls find_tool_calls(std::string_view text, bool reasons) {
   }
   found.content = trim(found.content += text.substr(at));
   return found;
+}
+
+}  // namespace
+
+ToolCalls find_tool_calls(std::string_view text, bool reasons) {
+  return find_from(text, end_of_reasoning(text, reasons));
+}
+
+ToolCalls find_held_calls(std::string_view text, bool reasons) {
+  if (!reasons && !text.starts_with(CallMarks::think)) return find_from(text, 0);
+  const std::size_t thought = text.find(kThought);
+  return find_from(text, thought == std::string_view::npos ? text.size() : thought + kThought.size());
 }
 
 }  // namespace hone::text

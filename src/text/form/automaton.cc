@@ -4,15 +4,11 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_set>
-
-#include "hone/error.h"
+#include <utility>
 
 namespace hone::text {
 namespace {
-
-constexpr std::int32_t kNever = 1 << 20;
 
 std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
 std::uint32_t serial(const std::shared_ptr<const Frame>& frame) { return frame ? frame->serial : 0; }
@@ -26,7 +22,7 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
 // All places that empty edges, ends and beginnings of rules lead to from some.
 class Automaton::Closure {
  public:
-  explicit Closure(Automaton& of) : of_(of) {}
+  explicit Closure(Automaton& of) : of_(of), turn_(++of.closures_) {}
 
   void add(std::int32_t node, const std::shared_ptr<const Frame>& frame) {
     waiting_.push_back({node, frame});
@@ -41,7 +37,7 @@ class Automaton::Closure {
     ends_rules_ = false;
     while (!callers_.empty()) {
       auto next = callers_.extract(callers_.begin());
-      const std::int32_t rule = of_.order_[index(next.key())];
+      const std::int32_t rule = of_.facts_.order[index(next.key())];
       add(of_.grammar_.rules[index(rule)].entry, of_.frame_of(std::move(next.mapped())));
     }
   }
@@ -51,39 +47,42 @@ class Automaton::Closure {
  private:
   void visit(const Place& place) {
     const std::int32_t depth = place.frame ? place.frame->depth : 0;
-    if (!of_.lives(place.node, depth)) return;
-    if (!seen_.insert(std::uint64_t{serial(place.frame)} << 32 | static_cast<std::uint32_t>(place.node)).second) return;
+    if (!of_.lives(place.node, depth) || !is_new(place)) return;
+    of_.spend(1);
     const Grammar::Node& node = of_.grammar_.nodes[index(place.node)];
-    if (of_.is_exit_[index(place.node)] && ends_rules_) end_rule(place);
+    if (of_.facts_.is_exit[index(place.node)] && ends_rules_) end_rule(place);
     if (!node.bytes.empty()) places.push_back(place);
     for (const std::int32_t to : node.empty) waiting_.push_back({to, place.frame});
     for (const Grammar::Call& call : node.calls) {
-      if (of_.nullable_[index(call.rule)]) waiting_.push_back({call.to, place.frame});
+      if (of_.facts_.nullable[index(call.rule)]) waiting_.push_back({call.to, place.frame});
       if (!of_.lives(of_.grammar_.rules[index(call.rule)].entry, depth + 1) || !of_.lives(call.to, depth)) continue;
-      callers_[of_.turn_[index(call.rule)]].push_back({call.to, place.frame});
+      callers_[of_.facts_.turn[index(call.rule)]].push_back({call.to, place.frame});
     }
+  }
+  // Most places of patterns are of the whole text: those are noted by their nodes.
+  bool is_new(const Place& place) {
+    if (!place.frame) return std::exchange(of_.seen_[index(place.node)], turn_) != turn_;
+    return seen_.insert(std::uint64_t{serial(place.frame)} << 32 | static_cast<std::uint32_t>(place.node)).second;
   }
   void end_rule(const Place& place) {
     if (!place.frame) {
       may_end = true;
       return;
     }
+    of_.spend(place.frame->ways.size());
     for (const Frame::Way& way : place.frame->ways) waiting_.push_back({way.to, way.behind});
   }
 
   Automaton& of_;
   std::map<std::int32_t, std::vector<Frame::Way>> callers_;  // of rules, by their turn
   std::vector<Place> waiting_;
+  std::uint64_t turn_;
   std::unordered_set<std::uint64_t> seen_;
   bool ends_rules_ = true;  // a rule without any text is passed by where it is called
 };
 
-Automaton::Automaton(Grammar grammar, const std::array<bool, 256>* usable) : grammar_(std::move(grammar)) {
-  is_exit_.resize(grammar_.nodes.size());
-  for (const Grammar::Rule& rule : grammar_.rules) is_exit_[index(rule.exit)] = true;
-  find_nullable();
-  order_rules();
-  trim_heights(usable);
+Automaton::Automaton(Grammar grammar, const std::array<bool, 256>* usable)
+    : grammar_(std::move(grammar)), facts_(facts_of(grammar_, usable, kMostDepth)), seen_(grammar_.nodes.size()) {
   classify_bytes();
   const std::int32_t entry = grammar_.rules[0].entry;
   Closure closure(*this);
@@ -91,97 +90,6 @@ Automaton::Automaton(Grammar grammar, const std::array<bool, 256>* usable) : gra
   closure.enter_rules();
   // The whole text may be empty: its rule is called by nobody.
   start_ = state_of(std::move(closure.places), closure.may_end);
-}
-
-// Rules whose text may be empty, by what is known of others until nothing new comes.
-void Automaton::find_nullable() {
-  nullable_.assign(grammar_.rules.size(), false);
-  const auto passes = [&](const Grammar::Rule& rule) {
-    std::vector<std::int32_t> waiting{rule.entry};
-    std::set<std::int32_t> seen;
-    while (!waiting.empty()) {
-      const std::int32_t at = waiting.back();
-      waiting.pop_back();
-      if (at == rule.exit) return true;
-      if (!seen.insert(at).second) continue;
-      const Grammar::Node& node = grammar_.nodes[index(at)];
-      waiting.insert(waiting.end(), node.empty.begin(), node.empty.end());
-      for (const Grammar::Call& call : node.calls)
-        if (nullable_[index(call.rule)]) waiting.push_back(call.to);
-    }
-    return false;
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t r = 0; r < grammar_.rules.size(); ++r)
-      if (!nullable_[r] && passes(grammar_.rules[r])) nullable_[r] = changed = true;
-  }
-}
-
-// Rules before those that they may begin with. One that begins with itself would call itself without end:
-// Error(config).
-void Automaton::order_rules() {
-  const std::size_t count = grammar_.rules.size();
-  std::vector<std::set<std::int32_t>> begins(count);
-  for (std::size_t r = 0; r < count; ++r) {
-    std::vector<std::int32_t> waiting{grammar_.rules[r].entry};
-    std::set<std::int32_t> seen;
-    while (!waiting.empty()) {
-      const std::int32_t at = waiting.back();
-      waiting.pop_back();
-      if (!seen.insert(at).second) continue;
-      const Grammar::Node& node = grammar_.nodes[index(at)];
-      waiting.insert(waiting.end(), node.empty.begin(), node.empty.end());
-      for (const Grammar::Call& call : node.calls) {
-        begins[r].insert(call.rule);
-        if (nullable_[index(call.rule)]) waiting.push_back(call.to);
-      }
-    }
-  }
-  std::vector<std::size_t> open(count);  // others that begin with it and are not placed yet
-  for (const auto& of_rule : begins)
-    for (const std::int32_t other : of_rule) ++open[index(other)];
-  std::vector<std::int32_t> ready;
-  for (std::size_t r = 0; r < count; ++r)
-    if (open[r] == 0) ready.push_back(static_cast<std::int32_t>(r));
-  while (!ready.empty()) {
-    const std::int32_t rule = ready.back();
-    ready.pop_back();
-    order_.push_back(rule);
-    for (const std::int32_t other : begins[index(rule)])
-      if (--open[index(other)] == 0) ready.push_back(other);
-  }
-  if (order_.size() < count)
-    throw Error(ErrorKind::config, "form: a part refers to itself with nothing before; expected something to come "
-                                   "first, as a bracket does");
-  turn_.resize(count);
-  for (std::size_t i = 0; i < count; ++i) turn_[index(order_[i])] = static_cast<std::int32_t>(i);
-}
-
-// Nodes are made from the front to the back, so that the other way round little is left to be done again.
-void Automaton::trim_heights(const std::array<bool, 256>* usable) {
-  heights_.assign(grammar_.nodes.size(), kNever);
-  const auto is_usable = [&](const Grammar::Bytes& edge) {
-    if (!usable) return true;
-    return std::any_of(usable->begin() + edge.low, usable->begin() + edge.high + 1, [](bool one) { return one; });
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t n = grammar_.nodes.size(); n-- > 0;) {
-      const Grammar::Node& node = grammar_.nodes[n];
-      std::int32_t least = is_exit_[n] ? 0 : kNever;
-      for (const std::int32_t to : node.empty) least = std::min(least, heights_[index(to)]);
-      for (const Grammar::Bytes& edge : node.bytes)
-        if (heights_[index(edge.to)] < least && is_usable(edge)) least = heights_[index(edge.to)];
-      for (const Grammar::Call& call : node.calls) {
-        const std::int32_t inside = heights_[index(grammar_.rules[index(call.rule)].entry)];
-        const std::int32_t around = heights_[index(call.to)];
-        if (nullable_[index(call.rule)]) least = std::min(least, around);
-        least = std::min(least, std::max(std::min(inside + 1, kNever), around));
-      }
-      if (least < heights_[n]) heights_[n] = least, changed = true;
-    }
-  }
 }
 
 // Bytes that no edge tells apart share the memory of their steps.
@@ -217,7 +125,6 @@ std::shared_ptr<const Frame> Automaton::frame_of(std::vector<Frame::Way> ways) {
 std::shared_ptr<FormState> Automaton::state_of(std::vector<Place> places, bool may_end) {
   const auto key = [](const Place& place) { return std::pair{place.node, serial(place.frame)}; };
   std::ranges::sort(places, {}, key);
-  if (places.size() > kMostPlaces) places.resize(kMostPlaces), left_out_ = true;
   std::uint64_t hash = may_end;
   for (const Place& place : places)
     hash = mixed(mixed(hash, static_cast<std::uint64_t>(place.node)), serial(place.frame));
@@ -225,6 +132,7 @@ std::shared_ptr<FormState> Automaton::state_of(std::vector<Place> places, bool m
   for (auto it = first; it != last; ++it)
     if (it->second->may_end_ == may_end && std::ranges::equal(it->second->places_, places, {}, key, key))
       return it->second;
+  spend(kWorkOfState);
   auto made = std::make_shared<FormState>();
   weight_ += 8 + places.size() + classes_ / 2;
   made->places_ = std::move(places);
@@ -249,9 +157,12 @@ FormState* Automaton::step(FormState& from, std::uint8_t byte) {
   const std::uint16_t which = class_of_[byte];
   if (from.next_[which] != &unknown_) return from.next_[which];
   std::vector<Place> kernel;
-  for (const Place& place : from.places_)
-    for (const Grammar::Bytes& edge : grammar_.nodes[index(place.node)].bytes)
+  for (const Place& place : from.places_) {
+    const std::vector<Grammar::Bytes>& edges = grammar_.nodes[index(place.node)].bytes;
+    spend(1 + edges.size() / 16);
+    for (const Grammar::Bytes& edge : edges)
       if (edge.low <= byte && byte <= edge.high) kernel.push_back({edge.to, place.frame});
+  }
   return from.next_[which] = kernel.empty() ? nullptr : closed(std::move(kernel)).get();
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "text/form/grammar.h"
+#include "text/form/grammar_facts.h"
 
 namespace hone::text {
 
@@ -45,7 +46,8 @@ class FormState : public std::enable_shared_from_this<FormState> {
   std::vector<FormState*> next_ = {};  // by the class of the byte; Automaton::unknown_ where it was not asked for
 };
 
-// Steps are remembered, within some memory; not thread-safe. A text is never led where it cannot be finished.
+// Steps are remembered, within some memory; not thread-safe. A text is never led where it cannot be finished, and every
+// way that it may have is followed: what that takes may be limited by allow().
 class Automaton {
  public:
   // usable: bytes that can be written one by one; a text is finished by those alone. Default: all.
@@ -58,39 +60,44 @@ class Automaton {
   // Whether so much is remembered that forget() is due.
   bool is_full() const { return weight_ > kMostWeight; }
   void forget();
-  bool left_out() const { return left_out_; }  // that there were more ways at a time than are followed
+  // What may be done from now on, in places looked at. Where it is not enough, a step throws TooMuch, and nothing of it
+  // is remembered.
+  struct TooMuch {};
+  void allow(std::size_t work) { work_left_ = work; }
+  std::size_t work_left() const { return work_left_; }
   bool accepts(std::string_view text);
 
   static constexpr std::size_t kMostWeight = 1'000'000;  // places, ways and steps that are remembered
-  static constexpr std::size_t kMostPlaces = 4096;       // of a state
   static constexpr std::int32_t kMostDepth = 400;        // rules in rules
 
  private:
   using Place = FormState::Place;
   class Closure;
+  static constexpr std::size_t kWorkOfState = 8;  // what making it takes, besides its places
 
-  void trim_heights(const std::array<bool, 256>* usable);
-  void find_nullable();
-  void order_rules();
   void classify_bytes();
   bool lives(std::int32_t node, std::int32_t depth) const {
-    return heights_[static_cast<std::size_t>(node)] <= kMostDepth - depth;
+    return facts_.heights[static_cast<std::size_t>(node)] <= kMostDepth - depth;
+  }
+  void spend(std::size_t work) {
+    if (work > work_left_) throw TooMuch();
+    work_left_ -= work;
   }
   std::shared_ptr<const Frame> frame_of(std::vector<Frame::Way> ways);
   std::shared_ptr<FormState> state_of(std::vector<Place> places, bool may_end);
   std::shared_ptr<FormState> closed(std::vector<Place> kernel);
 
   Grammar grammar_;
-  std::vector<std::int32_t> heights_;  // rules in rules that a text needs at least from a node on; kNever: no end
-  std::vector<bool> nullable_, is_exit_;
-  std::vector<std::int32_t> order_, turn_;  // rules, those that begin with others before them; where each is in that
+  GrammarFacts facts_;
+  std::vector<std::uint64_t> seen_;  // of nodes: the last closure that came to it, of those that were made
+  std::uint64_t closures_ = 0;
   std::array<std::uint16_t, 256> class_of_ = {};
   std::size_t classes_ = 0;
   std::unordered_multimap<std::uint64_t, std::shared_ptr<FormState>> states_;
   std::unordered_multimap<std::uint64_t, std::shared_ptr<const Frame>> frames_;
   std::uint32_t serials_ = 0, generation_ = 1;
   std::size_t weight_ = 0;
-  bool left_out_ = false;
+  std::size_t work_left_ = SIZE_MAX;
   FormState unknown_;
   std::shared_ptr<FormState> start_;
 };

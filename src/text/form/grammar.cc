@@ -123,4 +123,17 @@ void GrammarBuilder::character(std::int32_t from, std::int32_t to, const CharSet
   call(from, to, found->second);
 }
 
+std::int32_t GrammarBuilder::add(const Grammar& other) {
+  const auto nodes = static_cast<std::int32_t>(made_.nodes.size());
+  const auto rules = static_cast<std::int32_t>(made_.rules.size());
+  for (const Grammar::Node& given : other.nodes) {
+    Grammar::Node& own = made_.nodes[static_cast<std::size_t>(node())] = given;
+    for (Grammar::Bytes& edge : own.bytes) edge.to += nodes;
+    for (Grammar::Call& edge : own.calls) edge.to += nodes, edge.rule += rules;
+    for (std::int32_t& to : own.empty) to += nodes;
+  }
+  for (const Grammar::Rule& rule : other.rules) made_.rules.push_back({rule.entry + nodes, rule.exit + nodes});
+  return rules;
+}
+
 }  // namespace hone::text

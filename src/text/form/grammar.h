@@ -49,6 +49,8 @@ class GrammarBuilder {
   void text(std::int32_t from, std::int32_t to, std::string_view text);
   // Any one of these characters. Surrogates, which are none in UTF-8, are left out.
   void character(std::int32_t from, std::int32_t to, const CharSet& set);
+  // All that is between the nodes of another grammar; returns the rule of its whole text.
+  std::int32_t add(const Grammar& other);
   Grammar take() { return std::move(made_); }
 
  private:

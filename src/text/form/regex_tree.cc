@@ -17,6 +17,7 @@ using Part = RegexTree::Part;
 
 constexpr int kDeepest = 200;
 constexpr std::int64_t kMostTimes = 1'000'000;
+constexpr std::size_t kMostParts = 400'000;  // more than there may be states
 
 class Reader {
  public:
@@ -44,12 +45,14 @@ class Reader {
     if (ended()) fail("ends too early");
     return next_code_point(pattern_, at_);
   }
-  [[noreturn]] void fail(const std::string& fact, const std::string& hint = "") const {
-    Error error(ErrorKind::config, fmt::format("{}: {} at byte {} of {}", what_, fact, at_, hone::quoted(pattern_)));
+  [[noreturn]] void fail(const std::string& fact, const std::string& hint = "") const { fail_at(at_, fact, hint); }
+  [[noreturn]] void fail_at(std::size_t at, const std::string& fact, const std::string& hint = "") const {
+    Error error(ErrorKind::config, fmt::format("{}: {} at byte {} of {}", what_, fact, at, hone::quoted(pattern_)));
     if (hint.empty()) throw error;
     throw std::move(error).hint(hint);
   }
   std::int32_t add(Part part) {
+    if (tree_.parts.size() >= kMostParts) fail(fmt::format("more than {} parts", kMostParts));
     tree_.parts.push_back(std::move(part));
     return static_cast<std::int32_t>(tree_.parts.size() - 1);
   }
@@ -177,6 +180,7 @@ class Reader {
   }
 
   std::int32_t group() {
+    const std::size_t opened = at_ - 1;
     const RegexClasses before = classes_;
     if (maybe("?")) {
       for (const char* look : {"=", "!", "<=", "<!"})
@@ -197,7 +201,7 @@ class Reader {
       }
     }
     const std::int32_t inside = either();
-    if (!maybe(")")) fail("a ( without its )");
+    if (!maybe(")")) fail_at(opened, "a ( without its )");
     classes_ = before;
     is_anchor_ = false;
     return inside;

@@ -13,7 +13,7 @@
 namespace hone::text {
 namespace {
 
-constexpr int kDeepest = 60, kDeepestApart = 4, kMostSteps = 20'000;
+constexpr int kDeepestMerge = 60, kDeepestApart = 4, kMostSteps = 20'000;
 constexpr io::JsonLimits kLimits{.bytes = 1'000'000, .depth = 100, .kind = ErrorKind::config, .keeps_integers = true};
 
 const std::set<std::string> kAnnotations{"title",    "description", "default",     "examples",   "example",
@@ -110,7 +110,7 @@ bool SchemaDocument::says_nothing(const Schema& schema) {
 SchemaAt SchemaDocument::plain(const SchemaAt& given) const { return plain(given, 0); }
 
 SchemaAt SchemaDocument::plain(const SchemaAt& given, int depth) const {
-  if (depth > kDeepest || ++steps_ > kMostSteps)
+  if (depth > kDeepestMerge || ++steps_ > kMostSteps)
     fail(given.path, "references and conjunctions lead to others without end, or too far");
   if (given.schema.is_boolean()) return given;
   if (!given.schema.is_object()) fail(given.path, fmt::format("got {}, expected an object", shown(given.schema)));

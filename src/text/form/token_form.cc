@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "hone/error.h"
 
 namespace hone::text {
@@ -24,26 +23,49 @@ TokenForm::TokenForm(Grammar grammar, std::shared_ptr<const TokenTexts> tokens, 
                                         "needs");
 }
 
+template <class Work>
+auto TokenForm::within_limits(Work&& work) {
+  automaton_.allow(kMostWork);
+  try {
+    return work();
+  } catch (const Automaton::TooMuch&) {
+    throw Error(ErrorKind::config,
+                fmt::format("{}: too many ways to go on at a time: what may follow here takes more than {} steps to "
+                            "find",
+                            what_, kMostWork))
+        .hint("repetitions of parts that may match the same text make many ways, as (a?){1000} and (.{9}x?){99} do: "
+              "write what may follow so that fewer parts compete");
+  }
+}
+
 std::shared_ptr<const AllowedTokens> TokenForm::allowed(const std::shared_ptr<FormState>& state, bool first) {
   const std::lock_guard lock(mutex_);
-  if (first) return std::make_shared<const AllowedTokens>(find_allowed(*state, true));
-  if (const auto found = known_.find(state.get()); found != known_.end()) return found->second.tokens;
-  auto made = std::make_shared<const AllowedTokens>(find_allowed(*state, false));
-  if ((bytes_ += made->bytes()) > kMostBytes) known_.clear(), bytes_ = made->bytes();
-  known_[state.get()] = {state, made};
+  std::unordered_map<const FormState*, Known>& known = known_of(first);
+  if (const auto found = known.find(state.get()); found != known.end()) return found->second.tokens;
+  const auto made = within_limits([&] { return std::make_shared<const AllowedTokens>(find_allowed(*state, first)); });
+  if (bytes_ + made->bytes() > kMostBytes) forget_known();
+  bytes_ += made->bytes();
+  known[state.get()] = {state, made};
   return made;
 }
 
 std::shared_ptr<FormState> TokenForm::after(const std::shared_ptr<FormState>& state, std::int32_t id, bool first) {
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<FormState> at = state;
-  for (const char c : tokens_->text(id, first)) {
-    if (automaton_.is_full()) automaton_.forget(), known_.clear(), bytes_ = 0;
-    FormState* next = automaton_.step(*at, static_cast<std::uint8_t>(c));
-    if (!next) return nullptr;
-    at = next->shared_from_this();
-  }
-  return at;
+  return within_limits([&]() -> std::shared_ptr<FormState> {
+    std::shared_ptr<FormState> at = state;
+    for (const char c : tokens_->text(id, first)) {
+      if (automaton_.is_full()) automaton_.forget(), forget_known();
+      FormState* next = automaton_.step(*at, static_cast<std::uint8_t>(c));
+      if (!next) return nullptr;
+      at = next->shared_from_this();
+    }
+    return at;
+  });
+}
+
+void TokenForm::forget_known() {
+  known_.clear(), known_first_.clear();
+  bytes_ = 0;
 }
 
 // What is remembered goes, but for the states on the way to where the search stands.
@@ -52,8 +74,7 @@ void TokenForm::forget_but(const Path& path, std::size_t length, std::vector<std
   for (std::size_t i = 1; i <= length; ++i) kept.push_back(path[i]->shared_from_this());
   held = std::move(kept);
   automaton_.forget();
-  known_.clear();
-  bytes_ = 0;
+  forget_known();
 }
 
 AllowedTokens TokenForm::find_allowed(FormState& state, bool first) {
@@ -75,7 +96,6 @@ AllowedTokens TokenForm::find_allowed(FormState& state, bool first) {
                      trie.ids.begin() + node.first_token + node.tokens);
     ++i;
   }
-  maybe_warn();
   const auto words = static_cast<std::size_t>(tokens_->size() + 63) / 64;
   if (made.list.size() <= 2 * words) {
     std::ranges::sort(made.list);
@@ -87,13 +107,6 @@ AllowedTokens TokenForm::find_allowed(FormState& state, bool first) {
     made.bits[static_cast<std::size_t>(id) / 64] |= std::uint64_t{1} << static_cast<std::size_t>(id) % 64;
   made.list.clear(), made.list.shrink_to_fit();
   return made;
-}
-
-void TokenForm::maybe_warn() {
-  if (warned_ || !automaton_.left_out()) return;
-  warned_ = true;
-  log::warning("{}: a text can be of this form in more than {} ways at a time: not all of them are followed", what_,
-               Automaton::kMostPlaces);
 }
 
 }  // namespace hone::text

@@ -29,31 +29,39 @@ class TokenForm {
   TokenForm(Grammar grammar, std::shared_ptr<const TokenTexts> tokens, const std::string& what);
 
   std::shared_ptr<FormState> start() const { return automaton_.start(); }
-  // first: no text stands before.
+  // first: no text stands before. Error(config), here and below: there are so many ways to go on that finding out what
+  // may follow would take more than kMostWork; nothing is ever left out instead.
   std::shared_ptr<const AllowedTokens> allowed(const std::shared_ptr<FormState>& state, bool first);
   // Null: no text goes on so.
   std::shared_ptr<FormState> after(const std::shared_ptr<FormState>& state, std::int32_t id, bool first);
   const TokenTexts& tokens() const { return *tokens_; }
 
+  // Places of the form that are looked at for one token: a tenth of a second or so.
+  static constexpr std::size_t kMostWork = 2'000'000;
+
  private:
   using Path = std::vector<FormState*>;
   AllowedTokens find_allowed(FormState& state, bool first);
   void forget_but(const Path& path, std::size_t length, std::vector<std::shared_ptr<FormState>>& held);
-  void maybe_warn();
+  void forget_known();
+  template <class Work>
+  auto within_limits(Work&& work);
 
   struct Known {
     std::shared_ptr<FormState> state;  // so that no other one takes its address
     std::shared_ptr<const AllowedTokens> tokens;
   };
+  std::unordered_map<const FormState*, Known>& known_of(bool first) {
+    return first && tokens_->begins_otherwise() ? known_first_ : known_;
+  }
   static constexpr std::size_t kMostBytes = 32'000'000;
 
   std::mutex mutex_;  // of all below
   std::string what_;
   Automaton automaton_;
   std::shared_ptr<const TokenTexts> tokens_;
-  std::unordered_map<const FormState*, Known> known_;
+  std::unordered_map<const FormState*, Known> known_, known_first_;
   std::size_t bytes_ = 0;
-  bool warned_ = false;
 };
 
 }  // namespace hone::text

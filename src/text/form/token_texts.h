@@ -39,6 +39,7 @@ class TokenTexts {
 
   std::int64_t size() const { return std::ssize(texts_); }
   const std::string& text(std::int32_t id, bool first) const;
+  bool begins_otherwise() const { return first_trie_ != nullptr; }  // a first token has another text than later ones
   const TextTrie& trie(bool first) const { return first && first_trie_ ? *first_trie_ : trie_; }
   // Bytes that can be written one after the other.
   const std::array<bool, 256>& usable() const { return usable_; }

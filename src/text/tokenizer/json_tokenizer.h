@@ -46,6 +46,7 @@ class JsonTokenizer final : public Tokenizer {
   std::vector<FullEncoding> encode_windows(const TextPair& texts, std::size_t most, std::size_t stride,
                                            const CheckRoom& check) const;
 
+  bool gives_types = true;  // to the tokens of a pair (token_types.h)
   bool cleans_up = false;  // decode() takes blanks before punctuation out: tokenizer_config.json asks for it
 
   // All added tokens, those of the files beside tokenizer.json too, and behind them the new ones with the ids they get.

@@ -17,6 +17,7 @@
 #include "text/tokenizer/json_tokenizer.h"
 #include "text/tokenizer/no_tokenizer.h"
 #include "text/tokenizer/special_config.h"
+#include "text/tokenizer/token_types.h"
 #include "text/tokenizer/template_files.h"
 
 namespace hone {
@@ -100,6 +101,16 @@ struct Sources {
   SpecialConfig special;
   Json generation, model;
 };
+
+// In a fallback's config.json, of a tokenizer that is made of no folder: whether pairs have types.
+constexpr const char* kTypesKnown = "hone_token_types";
+
+bool has_types(const Files& files, const Json& model) {
+  if (const Json& known = member(model, kTypesKnown); known.is_boolean()) return known.get<bool>();
+  const std::string* config = find(files, "tokenizer_config.json");
+  const Json& type = member(model, "model_type");
+  return says_token_types(config ? *config : "", type.is_string() ? type.get<std::string>() : "");
+}
 
 std::optional<std::int32_t> special_id(const JsonTokenizer& tokenizer, const Sources& from, const std::string& name,
                                        const std::string& where) {
@@ -312,6 +323,7 @@ std::shared_ptr<const Tokenizer> make_tokenizer(Files files, const Files& fallba
       tokenizer->mask_id = id;
   tokenizer->note_added_ends();
   note_flags(config, *tokenizer, config_path);
+  tokenizer->gives_types = has_types(files, from.model);
   // As transformers 5: not for byte-pair encoding, whose text it would damage.
   tokenizer->cleans_up = get_bool(config, "clean_up_tokenization_spaces", config_path, false) &&
                          file.merges.empty() && member(member(file.json, "model"), "type") != "BPE";
@@ -325,7 +337,8 @@ Files known_ids(const Tokenizer& tokenizer) {
   if (tokenizer.bos_id) ids["bos_token_id"] = *tokenizer.bos_id;
   if (tokenizer.eos_id) ids["eos_token_id"] = *tokenizer.eos_id;
   if (tokenizer.pad_id) ids["pad_token_id"] = *tokenizer.pad_id;
-  return {{"generation_config.json", ids.dump()}};
+  return {{"generation_config.json", ids.dump()},
+          {"config.json", Json{{kTypesKnown, gives_token_types(tokenizer)}}.dump()}};
 }
 
 }  // namespace text
@@ -333,7 +346,9 @@ Files known_ids(const Tokenizer& tokenizer) {
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& where) {
   namespace fs = std::filesystem;
   if (where == "none") return text::no_tokenizer("`none` was chosen");
-  if (where == "bytes") return text::make_tokenizer(text::bytes_tokenizer_files(), {}, "bytes");
+  if (where == "bytes")
+    return text::make_tokenizer(text::bytes_tokenizer_files(),
+                                {{"config.json", text::Json{{text::kTypesKnown, true}}.dump()}}, "bytes");
   std::error_code ignored;
   const bool folder = fs::is_directory(where, ignored);
   if (!folder && !fs::exists(where, ignored))

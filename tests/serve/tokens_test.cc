@@ -1,0 +1,48 @@
+// What vLLM's clients send to /tokenize and /detokenize.
+#include "serve/serving.h"
+
+namespace hone::serve {
+namespace {
+
+using nlohmann::json;
+using test::Answered;
+using test::Serving;
+
+TEST_F(Serving, TellsTheTokensOfATextAndOfAChat) {
+  const json text = post("/tokenize", {{"model", "small"}, {"prompt", "ab"}}).json();
+  EXPECT_EQ(text, (json{{"count", 2}, {"max_model_len", 4000}, {"tokens", {97, 98}}, {"token_strs", nullptr}}));
+  const json named = post("/tokenize", {{"prompt", "ab"}, {"return_token_strs", true}}).json();
+  EXPECT_EQ(named["token_strs"], (json{"a", "b"}));
+  const json chat = post("/tokenize", {{"messages", {{{"role", "user"}, {"content", "12"}}}}}).json();
+  EXPECT_EQ(chat["tokens"], json(generate::prompt_ids(*tokenizer, "user:12\n")));
+}
+
+TEST_F(Serving, TellsTheTextOfTokens) {
+  const auto ids = tokenizer->encode("caf\u00e9", /*special=*/false).ids;
+  EXPECT_EQ(post("/detokenize", {{"tokens", ids}}).json(), (json{{"prompt", "caf\u00e9"}}));
+  EXPECT_EQ(post("/detokenize", {{"tokens", {256, 97}}}).json()["prompt"], "<|bos|>a");
+  EXPECT_EQ(post("/detokenize", {{"tokens", json::array()}}).json()["prompt"], "");
+}
+
+TEST_F(Serving, SaysWhatIsWrongWithTokens) {
+  const auto refused = [&](const char* path, const json& body, const std::string& param, const std::string& part) {
+    const Answered got = post(path, body);
+    EXPECT_EQ(got.status, 400) << got.body;
+    const json error = got.json()["error"];
+    EXPECT_EQ(error["param"], param) << error;
+    EXPECT_NE(error["message"].get<std::string>().find(part), std::string::npos) << error;
+  };
+  refused("/tokenize", json::object(), "prompt", "expected a prompt, or messages");
+  refused("/tokenize", {{"prompt", 5}}, "prompt", "expected a text");
+  refused("/tokenize", {{"prompt", "a"}, {"messages", json::array()}}, "messages", "expected a prompt, or messages");
+  refused("/tokenize", {{"prompt", "a"}, {"truncate", true}}, "truncate", "no such field");
+  refused("/tokenize", {{"messages", {{{"role", "user"}, {"content", "1"}}}}, {"add_generation_prompt", false}},
+          "add_generation_prompt", "a turn of its own");
+  refused("/detokenize", json::object(), "tokens", "missing");
+  refused("/detokenize", {{"tokens", "a"}}, "tokens", "a list of token ids from 0 to 258");
+  refused("/detokenize", {{"tokens", {259}}}, "tokens", "a list of token ids from 0 to 258");
+  refused("/detokenize", {{"tokens", {-1}}}, "tokens", "a list of token ids from 0 to 258");
+}
+
+}  // namespace
+}  // namespace hone::serve
