@@ -153,7 +153,7 @@ void multiply_int8(const SkinnyProduct<T>& p, const PackedX& x) {
   for (std::int64_t o = 0; o < p.outs; ++o) {
     const std::int8_t* row = p.quantized->int8 + (p.first + o) * p.in;
     const auto chunk = [&](std::int64_t c, WholeDots::Numbers* weights) HONE_LAMBDA {
-      __builtin_prefetch(row + c * kChunk + 2 * kAhead);
+      __builtin_prefetch(row + c * kChunk + kAhead);
       WholeDots::eight_bits(row + c * kChunk, weights);
       return 1.0f;
     };
