@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <string_view>
@@ -16,6 +17,12 @@
 #include "base/strings.h"
 
 namespace hone {
+namespace {
+
+constexpr int kNone = -1;
+std::atomic<int> others_failed{kNone};  // the kind
+
+}  // namespace
 
 Error AskedProgram::error(const std::string& fact) const {
   return Error(ErrorKind::data, fmt::format("{}: `{}`: {}", who_, escape_for_terminal(how_.command), fact));
@@ -42,11 +49,11 @@ std::vector<std::string> AskedProgram::answers(const std::vector<std::string>& l
 
 std::vector<std::string> AskedProgram::asked(const std::string& input, std::size_t expected) const {
   const std::string doing = "waiting for " + who_;
-  StopSignal::check(doing);
+  check_wait(doing);
   const ChildOptions options{
       .without = rank_variables(), .seconds = how_.seconds, .stopped = is_told_to_stop};
   const ChildResult result = run_shell(how_.command, options, input);
-  if (!result.failure.empty()) StopSignal::check(doing);
+  if (!result.failure.empty()) check_wait(doing);
   if (!result.failure.empty()) throw error(result.failure);
   std::string_view output = result.output;
   if (output.empty())
@@ -60,14 +67,24 @@ std::vector<std::string> AskedProgram::asked(const std::string& input, std::size
   return answers;
 }
 
-bool is_told_to_stop() { return StopSignal::wake_fd() >= 0 && StopSignal::stop_requested(); }
+bool is_told_to_stop() {
+  return others_failed != kNone || (StopSignal::wake_fd() >= 0 && StopSignal::stop_requested());
+}
+
+void check_wait(const std::string& doing) {
+  StopSignal::check(doing);
+  if (const int kind = others_failed; kind != kNone)
+    throw Error(static_cast<ErrorKind>(kind), doing + ": another rank has failed");
+}
+
+void tell_others_failed(ErrorKind kind) { others_failed = static_cast<int>(kind); }
 
 void wait_to_ask_anew(const std::string& failure, std::int64_t times, std::int64_t retries) {
   constexpr double kLongest = 60;
   const double seconds = std::min(kLongest, std::pow(2.0, static_cast<double>(std::min<std::int64_t>(times, 10) - 1)));
   log::warning("{}; asked anew in {:g} s ({} of {})", failure, seconds, times, retries);
   for (const Stopwatch watch; watch.seconds() < seconds; std::this_thread::sleep_for(std::chrono::milliseconds(20)))
-    StopSignal::check("waiting to ask a program anew");
+    check_wait("waiting to ask a program anew");
 }
 
 }  // namespace hone

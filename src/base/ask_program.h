@@ -17,8 +17,11 @@ struct AskedHow {
   std::int64_t retries = 0;
 };
 
-// Whether a run that minds signals is told to stop: then nobody waits for a program any more.
+// What ends every wait for a program: that a run that minds signals is told to stop, or that another rank has failed,
+// of which whoever hears it tells with the kind of error that waits end with. By any thread.
 bool is_told_to_stop();
+void check_wait(const std::string& doing);  // if so: Error(kStopped), or of that kind
+void tell_others_failed(ErrorKind kind);
 
 // What has failed so often is to be asked anew: says so, and waits for a second, then two, four ..., a minute at most.
 // Throws Error(kStopped) when the run is told to stop meanwhile.

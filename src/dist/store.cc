@@ -230,7 +230,7 @@ std::shared_ptr<RankCollectives> Store::join(const Place& place, double timeout_
   }
   // Kept as long as exchanges, which look into it, may be.
   const auto own = std::make_shared<c10::intrusive_ptr<c10d::Store>>(
-      c10::make_intrusive<c10d::PrefixStore>(state_->prefix + "ranks", state_->store));
+      c10::make_intrusive<c10d::PrefixStore>(state_->prefix + kOfRanks, state_->store));
   std::unique_ptr<HostExchange> host = join_by_gloo(**own, place, timeout_seconds);
   return std::make_shared<RankCollectives>(place.rank, place.size, std::move(host),
                                            std::shared_ptr<c10d::Store>(own, own->get()));

@@ -10,6 +10,9 @@
 
 namespace hone::dist {
 
+// What the keys begin with of those whom join() makes, with a slash.
+inline constexpr const char* kOfRanks = "ranks";
+
 class Store {
  public:
   // port 0: any that is free. Throws Error(peer).

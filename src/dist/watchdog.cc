@@ -11,12 +11,15 @@
 #include <thread>
 #include <vector>
 
+#include "base/ask_program.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
+#include "dist/exchange.h"
 #include "hone/error.h"
+#include "hone/world.h"
 
 namespace hone::dist {
 namespace {
@@ -150,6 +153,8 @@ struct Watchdog::State {
     try {
       store.set(beat_key(place.rank), own);
       if (leaves) return;
+      // Who fails so saves with all others before it tells its error.
+      if (store.find(fmt::format("{}/{}", kOfRanks, kFailedKey))) tell_others_failed(kFailedElsewhere);
       if (const auto now_told = store.find(kToldKey)) told = *now_told;
       if (!told.empty()) return end_with_others(suspects);
       if (const auto lost = store.find(kLostKey))

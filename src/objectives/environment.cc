@@ -10,7 +10,6 @@
 
 #include "base/ask_program.h"
 #include "base/child.h"
-#include "base/signals.h"
 #include "base/strings.h"
 #include "objectives/reward_bounds.h"
 
@@ -105,14 +104,14 @@ void Environment::start() {
 Dialogue::Heard Environment::hear(const std::string& told, std::size_t expected) {
   const std::string doing = "waiting for the environment";
   for (std::int64_t times = 1;; ++times) {
-    StopSignal::check(doing);
+    check_wait(doing);
     if (!dialogue_) start();
     Dialogue::Heard heard = dialogue_->say(told, expected);
     if (heard.failure.empty()) {
       if (options_.retries > 0) said_.push_back({told, heard.lines});
       return heard;
     }
-    StopSignal::check(doing);
+    check_wait(doing);
     if (times > options_.retries) return heard;
     dialogue_.reset();
     wait_to_ask_anew(error(heard.failure).what(), times, options_.retries);
@@ -162,7 +161,7 @@ void Environment::finish() {
   if (!dialogue_) return;
   const std::string failure = dialogue_->finish();
   if (failure.empty()) return;
-  StopSignal::check("waiting for the environment's end");
+  check_wait("waiting for the environment's end");
   throw error(failure);
 }
 

@@ -84,7 +84,8 @@ std::optional<Error> Trainer::save_whole_steps(const Error& error) {
     const bool stopped = error.kind() == kStopped;
     const std::string first =
         world_.meet_again(as_told(world_.rank(), error.kind(), stopped ? stop_name() : error.what()));
-    if (error.kind() == kFailedElsewhere) end = error_told(first);
+    // Of a signal that came meanwhile, too: what has failed would fail again.
+    if (error.kind() == kFailedElsewhere || (stopped && error_told(first).kind() != kStopped)) end = error_told(first);
     if (!agree_on_whole_steps()) return end;
     if (before_step_) state_.objective = before_step_->objective, state_.loss_scale = before_step_->loss_scale;
     if (end.kind() == kStopped) {
@@ -116,7 +117,8 @@ void Trainer::save_now() {
   hooks_.store(state_);
   saver_->save(worth());
   told_saved(saver_->settle(/*wait=*/true));
-  log::info("{}: step {} is saved; once what is said below is mended, the same command goes on from there",
+  log::info("{}: step {} is saved; once what is said below is mended, the same command goes on from there, with "
+            "--override data where data have changed",
             recipe_.run.folder, state_.step);
 }
 

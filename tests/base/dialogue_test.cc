@@ -75,7 +75,7 @@ TEST_F(Spoken, IsHeardToItsLastWordAlsoWhereItHasEnded) {
   EXPECT_EQ(talk.finish(), "exit code 3");
   Dialogue short_of("echo 1; exit 3", {});
   EXPECT_EQ(all_of(short_of.say("", 1)), "|1");
-  EXPECT_EQ(all_of(short_of.say("", 1)), "exit code 3 after 0 of 1 lines");
+  EXPECT_EQ(all_of(short_of.say("", 1)), "exit code 3 after 0 of 1 line");
 }
 TEST_F(Spoken, EndsWithTheProcessThatSpeaks) {
   const std::string file = (folder_ / "pid").string();

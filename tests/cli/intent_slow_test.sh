@@ -76,10 +76,13 @@ for i in $(seq 12); do
 done >near.jsonl
 sed 's/negative": "\([0-9]\)[^"]*"/score": \1/' near.jsonl >scored.jsonl
 sed -e 's/type: dpo/type: embedding/; s/pairs.jsonl/near.jsonl/' dpo.yaml >near.yaml
+for seed in 1 2; do  # guides are embedding models
+  hone train near.yaml --model.path=m$seed --run.folder=guide$seed --optimizer.learning_rate=0.3 --quiet >/dev/null 2>&1
+done
 sed -e '/^model:/c model: {type: t5, d_model: 16, d_kv: 8, d_ff: 32, num_layers: 1, num_heads: 2}' \
   -e 's/train: d.jsonl/train: p.jsonl/' -e '$a objective: {type: seq2seq}' r.yaml >seq2seq.yaml
 sed -e 's/type: embedding/type: embedding, loss_type: triplet, distance: euclidean/' near.yaml >triplet.yaml
-sed -e 's/type: embedding/type: embedding, loss_type: gist, guide: m2, temperature: 0.1/' near.yaml >gist.yaml
+sed -e 's/type: embedding/type: embedding, loss_type: gist, guide: guide1, temperature: 0.1/' near.yaml >gist.yaml
 sed -e 's/type: embedding/type: embedding, hardness_mode: hard_negatives, hardness_strength: 5/' near.yaml >hard.yaml
 sed -e 's/{type: classification}/{type: sparse_embedding, regularizer_warmup_steps: 3}/; s/k.jsonl/near.jsonl/' b.yaml >sparse.yaml
 sed -e 's/type: sparse_embedding/type: sparse_embedding, hardness_mode: hard_negatives, hardness_strength: 5/' \
@@ -289,7 +292,7 @@ objective.embedding.directions | near.yaml | '--objective.directions=[query_to_d
 objective.embedding.partition_mode | near.yaml '--objective.directions=[query_to_doc, doc_to_query]' | --objective.partition_mode=per_direction
 objective.embedding.hardness_mode | hard.yaml | --objective.hardness_mode=all_negatives
 objective.embedding.hardness_strength | hard.yaml | --objective.hardness_strength=9
-objective.embedding.guide | gist.yaml | --objective.guide=made
+objective.embedding.guide | gist.yaml | --objective.guide=guide2
 objective.embedding.margin_strategy | gist.yaml --objective.margin=0.2 | --objective.margin_strategy=relative
 objective.embedding.contrast_anchors | gist.yaml --objective.margin=0 | --objective.contrast_anchors=false
 objective.embedding.contrast_positives | gist.yaml | --objective.contrast_positives=false
@@ -1110,6 +1113,7 @@ serve --api-key | tests/cli/serve_test.sh |
 serve --allow-origin | tests/cli/serve_test.sh |
 serve --batch-size | tests/cli/serve_test.sh |
 serve --queue | tests/cli/serve_test.sh |
+serve --log-requests | tests/cli/serve_test.sh |
 serve --prompt-cache | tests/cli/serve_test.sh |
 serve --max-length | tests/cli/serve_test.sh |
 serve --tokenizer | tests/cli/serve_test.sh |

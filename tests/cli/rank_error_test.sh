@@ -11,10 +11,10 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 for i in $(seq 24); do echo "{\"prompt\": \"$i+1=\", \"completion\": \"$((i + 1))\"}"; done >d.jsonl
-# Whoever comes first in step 4 fails.
+# Whoever comes first in step 4 fails, and the others may hang then.
 cat >reward.sh <<'R'
 read -r first
-case "$first" in *'"step":4'*) if [ -e fails ] && mkdir failed 2>/dev/null; then exit 3; fi ;; esac
+case "$first" in *'"step":4'*) if [ -e fails ]; then mkdir failed 2>/dev/null && sleep 1 && exit 3; [ ! -e hang ] || sleep 1000; fi ;; esac
 { printf '%s\n' "$first"; cat; } | awk '{ print length($0) % 3 }'
 R
 cat >r.yaml <<'R'
@@ -39,6 +39,7 @@ check() { # ranks, further options
   grep -q 'out: step 3 is saved; once what is said below is mended' log ||
     fail "$ranks ranks: step 3 is not told as saved"
   [ "$(ls out/checkpoints)" = step-00000003 ] || fail "$ranks ranks: got $(ls -A out/checkpoints)"
+  rm fails
   hone launch -n "$ranks" train r.yaml --run.folder=out "$@" >log 2>&1 || fail "$ranks ranks: it does not go on"
   grep -q 'resuming at step 3' log || fail "$ranks ranks: it does not go on from step 3"
   cmp out/checkpoints/step-00000006/model.safetensors straight/checkpoints/step-00000006/model.safetensors ||
@@ -46,3 +47,5 @@ check() { # ranks, further options
 }
 check 2
 check 4
+: >hang
+check 2

@@ -262,7 +262,7 @@ TEST_F(AdapterRuns, AClassifiersHeadIsTrainedWhole) {
                              .at("base_model.model.classifier.weight"),
                          head));
   mine[0].second = other.string(), mine[1].second = "{type: classification, labels: [one, two]}";
-  EXPECT_HONE_ERROR(run("other", mine), config, "the model has no classification head for what is to be learnt");
+  EXPECT_HONE_ERROR(run("other", mine), config, "the model's head is for others than is to be learnt");
 }
 
 TEST_F(AdapterRuns, AnotherBaseThanBeforeIsRefused) {

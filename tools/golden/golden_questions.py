@@ -63,7 +63,8 @@ def tokenizers():
     level.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     return {
         "wordpiece": hf.PreTrainedTokenizerFast(tokenizer_object=piece, pad_token="[PAD]", unk_token="[UNK]",
-                                                cls_token="[CLS]", sep_token="[SEP]"),
+                                                cls_token="[CLS]", sep_token="[SEP]",
+                                                model_input_names=["input_ids", "token_type_ids", "attention_mask"]),
         "bytelevel": hf.PreTrainedTokenizerFast(tokenizer_object=level, bos_token="<s>", eos_token="</s>",
                                                 cls_token="<s>", sep_token="</s>", pad_token="<pad>"),
     }  # fmt: skip
