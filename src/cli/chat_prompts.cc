@@ -146,10 +146,21 @@ void ChatPrompts::append(Conversation& conversation, const std::string& answer, 
   conversation.messages = messages.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-std::string ChatPrompts::text_of(const Conversation& conversation) const {
+std::string ChatPrompts::printed(const Conversation& conversation, bool begins_answer) const {
   const auto now = static_cast<std::int64_t>(wall_seconds());
   return text::prompt_text(*template_, data::for_template(conversation, *template_, reads_pictures_), "the prompt",
-                           now);
+                           now, begins_answer);
+}
+
+std::string ChatPrompts::text_of(const Conversation& conversation) const {
+  return printed(conversation, /*begins_answer=*/true);
+}
+
+std::string ChatPrompts::whole_text_of(const ordered_json& row, const data::Place& place) const {
+  const std::string field = field_of(row, place);
+  std::vector<PictureFile> pictures;
+  return printed(with_fields(row, data::read_messages(row[field], field, place), place, pictures),
+                 /*begins_answer=*/false);
 }
 
 void ChatPrompts::add_turn_end(GenerateConfig& config) const {

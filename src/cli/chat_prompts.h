@@ -50,12 +50,15 @@ class ChatPrompts {
 
   // What the model continues, up to where its answer begins.
   std::string text_of(const Conversation& conversation) const;
+  // The same of an object's messages, its last answers too, with none begun behind them.
+  std::string whole_text_of(const nlohmann::ordered_json& row, const data::Place& place) const;
   // What ends the assistant's turn in the template, which need not be the tokenizer's eos, ends an answer, too.
   void add_turn_end(GenerateConfig& config) const;
 
  private:
   Conversation with_fields(const nlohmann::ordered_json& row, nlohmann::ordered_json messages,
                            const data::Place& place, std::vector<PictureFile>& pictures) const;
+  std::string printed(const Conversation& conversation, bool begins_answer) const;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const text::ChatTemplate> template_;
   std::string system_, variables_;

@@ -18,6 +18,7 @@
 #include "cli/prompt_file.h"
 #include "cli/read_data.h"
 #include "cli/run_recipe.h"
+#include "cli/text_length.h"
 #include "cli/texts_to_classify.h"
 #include "data/choose_template.h"
 #include "data/fields.h"
@@ -80,10 +81,10 @@ class Classify final : public Command {
               field("text", &C::text, "A text; may be given several times."),
               field("text_pair", &C::text_pair, "The second of two texts, beside one --text."),
               field("data", &C::data,
-                    "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv "
-                    "with text, and text_pair where there are two; a score is also given of prompt and completion, and "
-                    "of messages, labels of words also of tokens (a list of words), and labels of steps of prompt and "
-                    "completions; of questions question and context."),
+                    "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, "
+                    ".tsv, .parquet with text, and text_pair where there are two; a score is also given of prompt and "
+                    "completion, and of messages, labels of words also of tokens (a list of words), and labels of "
+                    "steps of prompt and completions; of questions question and context."),
               field("columns", &C::columns,
                     "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
                     "{{ b }}; may be given several times. Of a head for one number: text and text_pair say that texts "
@@ -93,9 +94,9 @@ class Classify final : public Command {
               field("chat_template", &C::chat_template,
                     "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
               field("max_length", &C::max_length,
-                    "Most tokens of a document; default: the positions the model was made for, at most 2048; of "
-                    "questions what the model's run had, else 384. Longer ones lose their end, and what is scored its "
-                    "start; how many is said.",
+                    "Most tokens of a document; default: of a cross-encoder as its folder says, else the positions the "
+                    "model was made for, at most 2048; of questions what the model's run had, else 384. Longer ones "
+                    "lose their end, and what is scored its start; how many is said.",
                     at_least(1)),
               field("batch_size", &C::batch_size, "Documents per forward pass.", at_least(1)),
               field("words", &C::words,
@@ -137,7 +138,7 @@ class Classify final : public Command {
         throw Error(ErrorKind::usage, fmt::format("--{}: this model gives texts labels, and not their words", flag));
     const bool of_questions = of_tokens && model_->classifier()->answers_questions();
     check_kind(of_questions);
-    of_questions ? make_question_answers(place) : of_tokens ? make_token_answers(place) : make_how();
+    of_questions ? make_question_answers(place) : of_tokens ? make_token_answers(place) : make_how(place);
     const StopSignal signals;
     const bool one_context = flags_.context.size() == 1;
     for (std::size_t i = 0; i < flags_.question.size(); ++i)
@@ -213,9 +214,9 @@ class Classify final : public Command {
     read_as_flag([&] { of_questions_.emplace(*model_, *tokenizer_, asked, std::move(how)); });
   }
 
-  Dataset::Options data_options() {
+  Dataset::Options data_options(const ModelPlace& place) {
     Dataset::Options options;
-    options.max_length = flags_.max_length.value_or(std::min<std::int64_t>(model_->max_positions(), 2048));
+    options.max_length = text_length(place, *model_, flags_.max_length);
     options.overlong = Overlong::keep_start;
     model_->check_length(options.max_length, "--max-length");
     longest_ = static_cast<std::size_t>(options.max_length);
@@ -223,15 +224,15 @@ class Classify final : public Command {
   }
 
   void make_token_answers(const ModelPlace& place) {
-    TokenAnswers::How how{.columns = parse_columns(flags_.columns), .data = data_options()};
+    TokenAnswers::How how{.columns = parse_columns(flags_.columns), .data = data_options(place)};
     how.data.token_labels.step_separator = step_separator_of(place, flags_.step_separator);
     how.batch_size = flags_.batch_size;
     how.words = flags_.words, how.json = json_;
     read_as_flag([&] { of_tokens_.emplace(*model_, *tokenizer_, std::move(how)); });
   }
 
-  void make_how() {
-    Dataset::Options options = data_options();
+  void make_how(const ModelPlace& place) {
+    Dataset::Options options = data_options(place);
     answers_.emplace(*tokenizer_, options);
     options.records = RecordKind::labelled;
     texts_.emplace(*tokenizer_, options);

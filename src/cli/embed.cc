@@ -44,8 +44,8 @@ class Embed final : public Command {
           std::tuple{
               field("text", &C::text, "A text; may be given several times."),
               field("data", &C::data,
-                    "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv "
-                    "with text."),
+                    "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, .tsv, "
+                    ".parquet with text."),
               field("columns", &C::columns,
                     "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
                     "{{ b }}."),

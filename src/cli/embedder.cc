@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "cli/text_length.h"
 #include "hone/data.h"
 #include "nn/finite.h"
 #include "tensor/host.h"
@@ -27,11 +28,6 @@ hub::SentenceFolder said_by_folder(const ModelPlace& place, const Model& model) 
 
 }  // namespace
 
-std::filesystem::path embedding_folder(const ModelPlace& place) {
-  const bool of_adapter = !place.adapter.empty() && hub::read_sentence_folder(place.adapter);
-  return of_adapter ? place.adapter : place.folder;
-}
-
 std::unique_ptr<Model> load_embedding_model(const ModelPlace& place, const ModelFlags& flags) {
   std::unique_ptr<Model> model = load_model(place, flags);
   const Precision precision = flags.precision.value_or(stored_precision(place.folder));
@@ -47,8 +43,7 @@ Embedder::Embedder(const ModelPlace& place, const ModelFlags& flags, const Embed
       normalize_(options.normalize.value_or(folder_.normalize)),
       again_(options.dims || options.normalize.value_or(false)),
       width_(nn::embedding_width(*model_)) {
-  longest_ = options.max_length.value_or(std::min(
-      folder_.max_length.value_or(std::min<std::int64_t>(model_->max_positions(), 2048)), model_->max_positions()));
+  longest_ = text_length(place, *model_, options.max_length);
   model_->check_length(longest_, "--max-length");
   check_sparse(options);
   dims_ = std::min(options.dims.value_or(folder_.dims.value_or(width_)), width_);

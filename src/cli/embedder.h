@@ -20,9 +20,6 @@ struct EmbedderOptions {
   std::optional<std::int64_t> max_length = {}, dims = {}, max_active_dims = {};
 };
 
-// The folder that says how a model embeds: the adapter's, where it says so, else the model's own.
-std::filesystem::path embedding_folder(const ModelPlace& place);
-
 // load_model(), and beside it the modules that make other vectors of pooled ones, where the folder has some.
 std::unique_ptr<Model> load_embedding_model(const ModelPlace& place, const ModelFlags& flags);
 

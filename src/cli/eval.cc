@@ -19,6 +19,7 @@
 #include "cli/output.h"
 #include "cli/read_data.h"
 #include "cli/run_recipe.h"
+#include "cli/text_length.h"
 #include "data/choose_template.h"
 #include "data/labels.h"
 #include "data/template_variables.h"
@@ -78,9 +79,10 @@ class Eval final : public Command {
                   "What to measure, with options as {type: name, option: value}; may be given several times; default: "
                   "perplexity, of a folder of sentence-transformers how well its vectors find what belongs together, "
                   "or classification of a model with a classification head, multi_label or regression where its "
-                  "config.json says so (problem_type), else of one label (a reward model) reward, of a head for tokens "
-                  "token_classification, or process_reward where its labels are false and true, of one that answers "
-                  "questions question_answering. Pairs of answers are for preference and reward."),
+                  "config.json says so (problem_type), and regression of a cross-encoder of one label, else of one "
+                  "label (a reward model) reward, of a head for tokens token_classification, or process_reward where "
+                  "its labels are false and true, of one that answers questions question_answering. Pairs "
+                  "of answers are for preference and reward."),
               field("tokenizer", &C::tokenizer,
                     "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
               field("adapter", &C::adapter,
@@ -89,8 +91,8 @@ class Eval final : public Command {
               field("logits", &C::logits,
                     "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
               field("max_length", &C::max_length,
-                    "Longest row in tokens; default: the positions the model was made for, at most 2048; of questions "
-                    "what the model's run had.",
+                    "Longest row in tokens; default: as a folder of the sentence-transformers package says, else the "
+                    "positions the model was made for, at most 2048; of questions what the model's run had.",
                     at_least(1)),
               field("overlong", &C::overlong, "What to do with longer records."),
               field("packing", &C::packing, "How records share rows; they never see each other."),
@@ -149,7 +151,7 @@ class Eval final : public Command {
       log::warning("--max-length: got {}, but the model was made for {} tokens", *flags_.max_length,
                    model->max_positions());
     embeds_ = sentence_folder(place);
-    run_ = RunRecipe(place), folder_ = place.folder;
+    run_ = RunRecipe(place), place_ = place;
     const training::Evaluations evaluations = evaluations_for(*model, metrics);
     if (evaluations[0]->records() == RecordKind::steps)
       step_separator_ = step_separator_of(place, flags_.step_separator);
@@ -239,7 +241,7 @@ class Eval final : public Command {
     if (metric.options) node = config::Values<Metric>::write(metric);
     if (const config::Node* given = node.is_map() ? node.find(kLoss) : nullptr; given && !given->is_null()) return;
     std::optional<std::string> loss = run_.option("classification", "objective", kLoss);
-    if (!loss && model.classifier()->labels().size() == 1 && hub::shows_sigmoid(model, folder_))
+    if (!loss && model.classifier()->labels().size() == 1 && hub::shows_sigmoid(model, place_.folder))
       loss = config::Values<nn::RegressionLoss>::write(nn::RegressionLoss::binary_cross_entropy).text();
     if (!loss) return;
     node = config::Node::map({{"type", config::Node::scalar(kType)}, {kLoss, config::Node::scalar(*loss)}});
@@ -286,8 +288,9 @@ class Eval final : public Command {
     } catch (Error& error) {
       const bool guessed = flags_.metric.empty() && std::string_view(usual_metric(model)) == "regression";
       if (!guessed || error.kind() != ErrorKind::data) throw;
-      throw Error(error).hint(
-          "--metric reward measures a reward model on pairs of answers; this one's config.json says regression");
+      const char* said = model.classifier()->problem_type() ? "'s config.json says regression" : " is a cross-encoder";
+      throw Error(error).hint(std::string("--metric reward measures a reward model on pairs of answers; this one") +
+                              said);
     }
   }
 
@@ -309,7 +312,9 @@ class Eval final : public Command {
     if (said == ProblemType::regression) return "regression";
     const auto learnt = run_.option("classification", "objective", "problem_type");  // an adapter's model is as it was
     if (!said && learnt == "regression") return "regression";
-    return classifier->labels().size() == 1 ? "reward" : "classification";
+    const bool one = classifier->labels().size() == 1;
+    if (!said && one && hub::says_cross_encoder(model, place_.folder)) return "regression";  // and no model of rewards
+    return one ? "reward" : "classification";
   }
 
   // "name=file", or a file whose name without its last extension is the name.
@@ -329,19 +334,21 @@ class Eval final : public Command {
     file.ignore = flags_.ignore;
     file.image_folder = flags_.image_folder;
     Dataset::Options options;
-    options.max_length = flags_.max_length.value_or(std::min<std::int64_t>(model.max_positions(), 2048));
     options.overlong = flags_.overlong;
     options.packing = flags_.packing;
     options.append_eos = flags_.append_eos;
     options.loss = flags_.loss;
     options.vocab_size = model.vocab_size();
     options.records = evaluation.records();
+    const bool as_said = options.records == RecordKind::embedding || options.records == RecordKind::labelled;
+    options.max_length = as_said ? text_length(place_, model, flags_.max_length)
+                                 : flags_.max_length.value_or(std::min<std::int64_t>(model.max_positions(), 2048));
     if (const Seq2SeqLm* lm = model.seq2seq_lm(); lm && options.records == RecordKind::language)
       options.records = RecordKind::seq2seq, options.targets.start = lm->decoder_start();
     options.targets.source_language = flags_.src_lang, options.targets.target_language = flags_.tgt_lang;
     options.problem_type = evaluation.problem_type();
     options.keep_references = writes_answers_;
-    if (reads_pictures_) options.pictures = training::pictures_of(model, folder_);
+    if (reads_pictures_) options.pictures = training::pictures_of(model, place_.folder);
     if (embeds_) {
       options.query_prompt = embeds_->prompt({"query"});
       options.document_prompt = embeds_->prompt({"document", "passage"});
@@ -406,7 +413,7 @@ class Eval final : public Command {
   }
 
   Config flags_;
-  std::filesystem::path folder_;  // of the model
+  ModelPlace place_;
   bool reads_pictures_ = false, writes_answers_ = false;  // what is measured
   GenerateConfig generation_;  // of who writes answers: what the folder says
   std::optional<hub::SentenceFolder> embeds_;  // what the model's folder says of its vectors

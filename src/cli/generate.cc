@@ -88,10 +88,10 @@ class Generate final : public Command {
                     "several times. With --chat pictures come before the text; else the prompt has the model's token "
                     "for pictures where each belongs."),
               field("prompts", &C::prompts,
-                    "File of prompts; its name says what it is: .jsonl, .json, .csv and .tsv have the field prompt (or "
-                    "text), the first two may have strings; .txt has a prompt a line, as it is. Another name: as its "
-                    "beginning looks. - and pipes are read to their end first. Answers come in the order of prompts, "
-                    "each once it and those before it are finished."),
+                    "File of prompts; its name says what it is: .jsonl, .json, .csv, .tsv and .parquet have the field "
+                    "prompt (or text), the first two may have strings; .txt has a prompt a line, as it is. Another "
+                    "name: as its beginning looks. - and pipes are read to their end first. Answers come in the order "
+                    "of prompts, each once it and those before it are finished."),
               field(
                   "chat", &C::chat,
                   "Prompts are what a user says: they go through the tokenizer's chat template, and only the answer is "

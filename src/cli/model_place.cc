@@ -94,6 +94,11 @@ void warn_about_tokenizer(const ModelPlace& place, const std::string& given, con
     log::warning("--tokenizer: {} is not the one in {}: to the model its ids are other tokens", given, folder.string());
 }
 
+std::filesystem::path embedding_folder(const ModelPlace& place) {
+  const bool of_adapter = !place.adapter.empty() && hub::read_sentence_folder(place.adapter);
+  return of_adapter ? place.adapter : place.folder;
+}
+
 std::filesystem::path generation_folder(const ModelPlace& place) {
   return folder_with("generation_config.json", place);
 }

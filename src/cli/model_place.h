@@ -44,6 +44,8 @@ void cast_weights(Model& model, at::ScalarType type, const std::string& where);
 hub::ModelFiles merged_files(const ModelPlace& place, Model& model);
 // The folder whose generation_config.json counts: the adapter's, where it has one.
 std::filesystem::path generation_folder(const ModelPlace& place);
+// The folder that says how a model embeds: the adapter's, where it says so, else the model's own.
+std::filesystem::path embedding_folder(const ModelPlace& place);
 // The folder whose tokenizer and chat template go with it: the adapter's, where it has a tokenizer.
 std::filesystem::path tokenizer_folder(const ModelPlace& place);
 // given: the flag --tokenizer; "": it was not given. The model's own (hub::own_tokenizer) then. A warning where it is

@@ -17,6 +17,7 @@
 #include "io/json.h"
 #include "io/json_array.h"
 #include "io/lines.h"
+#include "io/parquet.h"
 #include "io/pipe.h"
 
 namespace hone::cli {
@@ -111,6 +112,25 @@ void read_table(const std::string& path, char separator, const Each& each, const
   }
 }
 
+// Texts of any depth, but for those of pictures.
+bool is_text(const ordered_json& value) {
+  if (value.is_string()) return is_utf8(value.get_ref<const std::string&>());
+  if (!value.is_structured() || (value.is_object() && value.contains("bytes"))) return true;
+  return std::all_of(value.begin(), value.end(), is_text);
+}
+
+void read_parquet(const std::string& path, const Each& each) {
+  io::ParquetReader rows(path);
+  ordered_json row;
+  while (rows.next(row)) {
+    const data::Place place{path, rows.row()};
+    for (const auto& [name, value] : row.items())
+      if (!is_text(value))
+        throw Error(ErrorKind::data, fmt::format("{}: field {}: invalid UTF-8", place.text(), hone::quoted(name)));
+    each(row, place);
+  }
+}
+
 }  // namespace
 
 void read_prompt_file(const std::string& given, const Each& each, const Columns& columns) {
@@ -118,13 +138,15 @@ void read_prompt_file(const std::string& given, const Each& each, const Columns&
   const bool by_content = io::is_pipe(path) && !data::has_data_extension(path);
   const std::string named = by_content ? "" : data::kind_of(path);
   if (named == "csv" || named == "tsv") return read_table(path, named == "csv" ? ',' : '\t', each, columns);
+  if (named == "parquet") return read_parquet(path, each);
   io::ByteReader bytes = open(path);
   const std::string kind = by_content ? data::kind_by_content(bytes) : named;
   if (kind == "text") return read_text(std::move(bytes), each);
   if (kind == "jsonl") return read_jsonl(std::move(bytes), each);
   if (kind == "json") return read_json(std::move(bytes), each);
   throw Error(ErrorKind::data,
-              fmt::format("{}: prompts in {}; expected .jsonl, .json, .csv, .tsv or .txt", path, hone::quoted(kind)));
+              fmt::format("{}: texts in {}; expected .jsonl, .json, .csv, .tsv, .txt, or .parquet as a file", path,
+                          hone::quoted(kind)));
 }
 
 }  // namespace hone::cli

@@ -77,8 +77,9 @@ class Serve final : public Command {
                     at_least(0)),
               field(
                   "max_length", &C::max_length,
-                  "Tokens of a prompt and its answer together at most; default: as many as the model was made for, or "
-                  "fewer where there is less memory for so many answers.",
+                  "Tokens of a prompt and its answer together at most, and of a text or a pair of texts where vectors "
+                  "or scores are given; default: as many as the model was made for, or fewer where there is less "
+                  "memory for so many answers; of texts and pairs as the folder says.",
                   at_least(2)),
               field("prompt_cache", &C::prompt_cache,
                     "Memory, in MB, for what texts that were answered have left: prompts that begin as they do, such "
@@ -117,6 +118,7 @@ class Serve final : public Command {
     if (*flags_.embeddings) return give_vectors(call, place);
     const auto model = load_model(place, flags_);
     if (gives_scores(*model)) return give_scores(call, place, *model);
+    refuse_labels(*model);
     const std::string own = tokenizer_folder(place).string();
     const auto tokenizer = data::with_chat_template(load_tokenizer(flags_.tokenizer.empty() ? own : flags_.tokenizer),
                                                     flags_.chat_template, "--chat-template");
@@ -183,6 +185,19 @@ class Serve final : public Command {
   static bool gives_scores(const Model& model) {
     const Classifier* classifier = model.classifier();
     return classifier && !classifier->of_tokens() && classifier->labels().size() == 1;
+  }
+
+  static void refuse_labels(const Model& model) {
+    const Classifier* classifier = model.classifier();
+    if (!classifier || model.causal_lm()) return;
+    const std::string given = classifier->answers_questions() ? "one that answers questions"
+                              : classifier->of_tokens()       ? "one that gives words or steps labels"
+                                                              : "one of " +
+                                                                    counted(std::ssize(classifier->labels()), "label");
+    throw Error(ErrorKind::config, fmt::format("hone serve: of a classification head scores are served; "
+                                               "got {}, expected one for a score",
+                                               given))
+        .hint("hone classify gives texts the labels of such a model");
   }
 
   int give_scores(const Invocation& call, const ModelPlace& place, const Model& model) const {
@@ -288,6 +303,9 @@ class Serve final : public Command {
     served.chat_text = [&chat](const nlohmann::ordered_json& row) {
       std::vector<PictureFile> pictures;
       return chat->text_of(chat->of_row(row, {kRequest}, pictures));
+    };
+    served.whole_chat_text = [&chat](const nlohmann::ordered_json& row) {
+      return chat->whole_text_of(row, {kRequest});
     };
     if (const auto reader = training::pictures_of(model, place.folder)) {
       served.chat_tokenizer = data::tokenizer_of_places(*tokenizer, reader.get());

@@ -8,7 +8,9 @@
 #include <cmath>
 
 #include "cli/classify_tokens.h"
+#include "cli/text_length.h"
 #include "hub/cross_encoder.h"
+#include "hub/text_length.h"
 #include "nn/finite.h"
 #include "tensor/host.h"
 #include "text/tokenizer/token_types.h"
@@ -18,6 +20,13 @@ namespace hone::cli {
 namespace {
 
 constexpr std::int64_t kLongestPair = 8192;  // of models that are made for any length
+
+// The package takes the tokenizer's length of any such model, and so does this.
+std::int64_t longest_pair(const ModelPlace& place, const Model& model) {
+  if (const auto own = folder_length(place, model)) return std::min(*own, model.max_positions());
+  const std::int64_t said = hub::said_length(tokenizer_folder(place)).value_or(kLongestPair);
+  return std::min({said, model.max_positions(), kLongestPair});
+}
 
 serve::ScoredPair read_pair(const Model& model, const Tokenizer& tokenizer, const TextPair& texts, std::int64_t most,
                             const std::string& where) {
@@ -58,7 +67,7 @@ std::vector<double> scores_of(const Model& model, const Tokenizer& tokenizer,
 
 serve::Scores served_scores(const Model& model, std::shared_ptr<const Tokenizer> tokenizer, const ModelPlace& place,
                             serve::FrontOptions front, const ScoreOptions& options) {
-  front.max_length = options.max_length.value_or(std::min(model.max_positions(), kLongestPair));
+  front.max_length = options.max_length.value_or(longest_pair(place, model));
   model.check_length(front.max_length, "--max-length");
   serve::Scores scores;
   scores.front = std::move(front);

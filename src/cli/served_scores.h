@@ -7,7 +7,7 @@
 namespace hone::cli {
 
 struct ScoreOptions {
-  std::optional<std::int64_t> max_length = {};  // default: the positions that the model was made for
+  std::optional<std::int64_t> max_length = {};  // default: as the folder says, else the positions
   std::int64_t pairs = 16, queue = 256;         // of a pass; requests that may wait
 };
 

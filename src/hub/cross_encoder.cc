@@ -34,6 +34,10 @@ bool is_cross_encoder(const std::filesystem::path& folder) {
   return json.is_object() && json.contains("model_type") && json["model_type"] == "CrossEncoder";
 }
 
+bool says_cross_encoder(const Model& model, const std::filesystem::path& folder) {
+  return model.classifier() && (is_cross_encoder(folder) || !activation_of(model).empty());
+}
+
 bool shows_sigmoid(const Model& model, const std::filesystem::path& folder, bool otherwise) {
   std::string name = activation_of(model);
   const bool is_own = is_cross_encoder(folder);
@@ -50,11 +54,17 @@ bool shows_sigmoid(const Model& model, const std::filesystem::path& folder, bool
                                              folder.string(), hone::quoted(name)));
 }
 
-std::map<std::string, std::string> cross_encoder_files(const std::filesystem::path& folder) {
+std::map<std::string, std::string> cross_encoder_files(const std::filesystem::path& folder,
+                                                       std::optional<std::int64_t> max_length) {
   std::map<std::string, std::string> files;
   if (!is_cross_encoder(folder)) return files;
   for (const char* name : {kModules, kSettings, kInput})
     if (std::filesystem::exists(folder / name)) files[name] = Env::process().open_folder(folder).read_file(name);
+  if (!max_length) return files;
+  std::string& input = files[kInput];
+  auto settings = input.empty() ? nlohmann::ordered_json::object() : nlohmann::ordered_json::parse(input);
+  settings["max_seq_length"] = *max_length;  // counts before the tokenizer's own
+  input = settings.dump(2) + "\n";
   return files;
 }
 

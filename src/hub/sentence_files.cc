@@ -14,6 +14,7 @@
 #include "hone/error.h"
 #include "hub/cross_encoder.h"
 #include "hub/load_module.h"
+#include "hub/text_length.h"
 #include "io/json.h"
 
 namespace hone::hub {
@@ -24,8 +25,6 @@ using nlohmann::ordered_json;
 constexpr const char *kModules = "modules.json", *kPrompts = "config_sentence_transformers.json",
                      *kLengths = "sentence_bert_config.json", *kPooling = "1_Pooling",
                      *kSplade = "1_SpladePooling", *kSparse = "SparseEncoder";
-
-constexpr std::int64_t kNoLength = 1'000'000'000;  // transformers writes a number beyond it where nobody knows
 
 std::string read_text(const std::filesystem::path& folder, const std::string& name) {
   return Env::process().open_folder(folder).read_file(name);
@@ -208,23 +207,11 @@ void read_prompts(const std::filesystem::path& file, SentenceFolder& made) {
   made.max_active_dims = count_in(file, json, "max_active_dims");
 }
 
-std::optional<std::int64_t> length_in(const nlohmann::json& json, const char* key) {
-  const auto found = json.find(key);
-  const bool known = found != json.end() && found->is_number_integer() && *found < kNoLength;
-  return known ? std::optional(found->get<std::int64_t>()) : std::nullopt;
-}
-
-// Newer versions leave it to the tokenizer.
 void read_lengths(const std::filesystem::path& folder, SentenceFolder& made) {
-  const std::filesystem::path file = folder / kLengths, tokenizer = folder / "tokenizer_config.json";
-  if (std::filesystem::exists(file)) {
-    const nlohmann::json json = io::read_json_file(file);
-    made.max_length = length_in(json, "max_seq_length");
-    if (json.value("do_lower_case", false))
-      throw not_had(file, "do_lower_case: got true, expected false: hone leaves that to the tokenizer");
-  }
-  if (!made.max_length && std::filesystem::exists(tokenizer))
-    made.max_length = length_in(io::read_json_file(tokenizer), "model_max_length");
+  const std::filesystem::path file = folder / kLengths;
+  if (std::filesystem::exists(file) && io::read_json_file(file).value("do_lower_case", false))
+    throw not_had(file, "do_lower_case: got true, expected false: hone leaves that to the tokenizer");
+  made.max_length = said_length(folder);
 }
 
 std::string dumped(const ordered_json& json) { return json.dump(2) + "\n"; }

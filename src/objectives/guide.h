@@ -18,7 +18,7 @@ inline constexpr const char* kGuide = "guide";  // its role
 class Guide {
  public:
   Guide(const std::string& folder, const RoleModel& model);
-  // Error(config): the folder's vectors are not of the model alone.
+  // Error(config): the folder is none of an embedding model, or its vectors are not of the model alone.
   static void check(const std::string& folder);
 
   // Batch::extra[kGuided] of each batch; on all ranks alike.

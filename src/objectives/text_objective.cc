@@ -99,9 +99,7 @@ void TextObjective::add_ids(Batch& batch, const StepContext& context) const {
     const bool scored = scores != batch.extra.end() && host::values<double>(scores->second)[2 * i + 1] != 0;
     if (scored && !needs_score)
       refuse(doc, "has a score, which is not learnt",
-             "cosent and cosine_similarity learn it; ignore: [score] passes "
-             "over it",
-             context);
+             "cosent, angle and cosine_similarity learn it; ignore: [score] passes over it", context);
     if (scored && loss_type() == EmbeddingLoss::cosine_similarity)
       check_score(doc, host::values<double>(scores->second)[2 * i], context);
     if (!scored && needs_score) refuse(doc, "has no score", "others learn pairs without one", context);

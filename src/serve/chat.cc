@@ -75,7 +75,7 @@ void read_arguments(ordered_json& message) {
 
 }  // namespace
 
-ordered_json read_messages(Fields& fields, const Served& served) {
+ordered_json read_messages(Fields& fields, const Served& served, bool is_whole) {
   const ordered_json* messages = fields.find("messages");
   if (!messages || !messages->is_array() || messages->empty())
     throw Refused(400, "messages: expected a list of messages with at least one", "messages");
@@ -87,7 +87,7 @@ ordered_json read_messages(Fields& fields, const Served& served) {
     if (!served.place_pictures || !has_pictures(message)) join_parts(message, i);
     read_arguments(message);
   }
-  if (text_in(row["messages"].back(), "role") == "assistant")
+  if (!is_whole && text_in(row["messages"].back(), "role") == "assistant")
     throw Refused(400, "messages: the last one is the assistant's; an answer is a turn of its own here", "messages");
   for (const char* name : {"documents", "chat_template_kwargs"})
     if (const ordered_json* value = fields.find(name)) row[name] = *value;
@@ -117,8 +117,8 @@ std::string without_hint(const std::string& message) { return message.substr(0, 
 
 }  // namespace
 
-ChatPrompt chat_prompt(const ordered_json& row, const Served& served) try {
-  ChatPrompt prompt{.text = served.chat_text(row), .ids = {}, .pictures = {}};
+ChatPrompt chat_prompt(const ordered_json& row, const Served& served, bool is_whole) try {
+  ChatPrompt prompt{.text = is_whole ? served.whole_chat_text(row) : served.chat_text(row), .ids = {}, .pictures = {}};
   const Tokenizer& tokenizer = served.chat_tokenizer ? *served.chat_tokenizer : *served.tokenizer;
   prompt.ids = tokenizer.encode(prompt.text, /*special=*/false).ids;
   if (served.place_pictures) prompt.pictures = served.place_pictures(row, prompt.ids);
@@ -130,6 +130,10 @@ ChatPrompt chat_prompt(const ordered_json& row, const Served& served) try {
 
 void read_chat_end(Fields& fields) {
   fields.only("add_generation_prompt", {true}, "an answer is a turn of its own here");
+  read_last_message(fields);
+}
+
+void read_last_message(Fields& fields) {
   fields.only("continue_final_message", {false}, "an answer is a turn of its own here");
 }
 

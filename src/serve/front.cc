@@ -87,12 +87,18 @@ void Front::done(const HttpDone& done) {
   if (options_.log_requests && !is_probe) log::write(log::Level::info, line_of(done));
 }
 
+std::vector<std::string> Front::all_paths() const {
+  std::vector<std::string> all = paths_of(routes_, true), others = paths_of(routes_, false);
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
 void Front::answer(const HttpRequest& request, const Reply& reply) const {
   const auto route = std::ranges::find(routes_, request.path, &Route::path);
   const bool is_models = request.path == kModels || request.path == "/v1/models/" + options_.name;
   const bool is_health = request.path == kHealth, is_metrics = request.path == kMetrics;
   if (route == routes_.end() && !is_models && !is_health && !is_metrics)
-    throw Refused(404, fmt::format("no such path: {}", request.path));
+    throw Refused(404, fmt::format("no such path: {}; this server has {}", request.path, join(all_paths(), ", ")));
   require_method(request, route == routes_.end() ? "GET" : "POST", is_health);
   if (is_health) return reply.send(200, R"({"status": "ok"})");
   if (!options_.api_key.empty() && !same_key(key_of(request.authorization), options_.api_key))

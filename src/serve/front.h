@@ -39,6 +39,8 @@ class Front {
  private:
   void answer(const HttpRequest& request, const Reply& reply) const;
 
+  std::vector<std::string> all_paths() const;
+
   FrontOptions options_;
   std::vector<Route> routes_;
   Metrics metrics_;

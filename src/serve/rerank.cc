@@ -28,7 +28,12 @@ ScoreWish read_wish(Fields& fields, const Scores& scores) {
   require_model(fields, scores.front.name);
   ScoreWish wish;
   // One name is vLLM's, the other of text-embeddings-inference.
-  const bool activates = fields.flag("use_activation", true), raw = fields.flag("raw_scores", false);
+  const bool raw = fields.flag("raw_scores", false), activates = fields.flag("use_activation", !raw);
+  if (activates == raw && fields.find("raw_scores") && fields.find("use_activation"))
+    throw Refused(400, fmt::format("use_activation: got {0} beside raw_scores: {0}, which says the opposite; expected "
+                                   "one of them",
+                                   raw),
+                  "use_activation", "invalid_value");
   wish.sigmoid = scores.shows_sigmoid && activates && !raw;
   fields.only("truncate_prompt_tokens", {-1}, "-1 cuts what is longer than the model takes");
   wish.may_cut = fields.find("truncate_prompt_tokens") != nullptr;

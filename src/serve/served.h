@@ -23,6 +23,8 @@ struct Served {
   // What the model continues for {messages, tools, documents, chat_template_kwargs}; empty: there is no chat template.
   // Throws Error.
   std::function<std::string(const nlohmann::ordered_json&)> chat_text = {};
+  // The same without the beginning of an answer; there where chat_text is.
+  std::function<std::string(const nlohmann::ordered_json&)> whole_chat_text = {};
   std::function<bool(const std::string&)> template_reads = {};  // whether the chat template has this name in it
   bool finds_tool_calls = false;                                // in what is answered to a chat with tools
   std::shared_ptr<const Tokenizer> chat_tokenizer = {};  // of a chat's text, where pictures ask for another one

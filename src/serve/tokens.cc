@@ -76,12 +76,13 @@ std::vector<Front::Route> token_routes(const Served& served) {
   Tokenized tokenized{served.name, served.max_length, served.tokenizer, /*goes_on=*/true, {}};
   if (served.chat_text)
     tokenized.chat = [&served](Fields& fields) {
-      ordered_json row = read_messages(fields, served);
+      const bool is_whole = !fields.flag("add_generation_prompt", true);
+      ordered_json row = read_messages(fields, served, is_whole);
       const AskedTools tools = read_tools(fields, served);
       if (!tools.tools.is_null()) row["tools"] = tools.tools;
       fields.only("add_special_tokens", {false}, "the chat template has them where they belong");
-      read_chat_end(fields);
-      return chat_prompt(row, served).ids;
+      read_last_message(fields);
+      return chat_prompt(row, served, is_whole).ids;
     };
   return token_routes(tokenized);
 }

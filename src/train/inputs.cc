@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
 
 #include "base/log.h"
@@ -37,6 +35,7 @@
 #include "train/callback_state.h"
 #include "train/check_context.h"
 #include "train/check_models.h"
+#include "train/check_records.h"
 #include "train/check_schedule.h"
 #include "train/check_written.h"
 #include "train/checkpoint.h"
@@ -164,34 +163,6 @@ void check_prompts(const Needs& needs, const std::string& option, const Dataset&
             .hint("data.loss: completion or assistant tells prompts apart");
 }
 
-class NoModels final : public Resources {
- public:
-  RoleModel model(const std::string&) const override {
-    throw Error(ErrorKind::bug, "a record is looked at before there are models");
-  }
-};
-
-// Of texts to embed: the first record of each kind is shown to the objective, which refuses what it does not learn.
-void check_texts(const Recipe& recipe, const Inputs& inputs, const Dataset& data) {
-  const std::unique_ptr<Objective> objective = make_objective(recipe);
-  if (objective->needs().records != RecordKind::embedding) return;
-  const World alone;
-  const NoModels none;
-  StepContext context{*inputs.model, alone, none};
-  context.record_name = [&](std::int64_t record) { return data.record_name(record); };
-  std::set<std::tuple<bool, bool, bool>> seen;  // has a score, one that no cosine is, others
-  for (std::int64_t row = 0; row < data.rows(); ++row) {
-    std::map<std::int64_t, HostRow> records;
-    for (HostDoc& doc : data.row(row)) records[doc.group].push_back(std::move(doc));
-    for (const auto& [group, docs] : records) {
-      const auto score = docs[0].numbers.find("score");
-      const bool scored = score != docs[0].numbers.end();
-      if (!seen.emplace(scored, scored && std::abs(score->second[0]) > 1, docs.size() > 2).second) continue;
-      objective->prepare_evaluation(to_batch(pad({docs}, 0)), context);
-    }
-  }
-}
-
 void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options options, Inputs& inputs) {
   const DataSection& data = recipe.data;
   options.cache_folder = cache_folder(recipe);
@@ -220,16 +191,19 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
   const auto check = [&](const std::string& option, const Dataset& data) {
     check_answers(needs, option, data);
     check_prompts(needs, option, data);
-    check_texts(recipe, inputs, data);
+    check_records(recipe, *inputs.model, data);
   };
-  if (const Dataset* dataset = inputs.train->as_dataset()) check("data.train", *dataset);
+  if (const Dataset* dataset = inputs.train->as_dataset()) {
+    check("data.train", *dataset);
+    check_negatives(recipe, *dataset);
+  }
   const auto check_measured = [&](const std::string& option, const Dataset& data) {
     check(option, data);
     check_written(recipe, option, data);
   };
   for (const EvalSet& set : inputs.evals) check_measured("data.eval: " + set.name, *set.data);
   const bool may_be_blind = compares && inputs.model->pictures();  // to a test set's pictures
-  if (needs.records == RecordKind::embedding || may_be_blind)
+  if (needs.records == RecordKind::embedding || is_of_numbers(needs) || may_be_blind)
     for (const auto& [name, files] : data.test.files)
       check_measured("data.test: " + name, *during("reading data.test." + name, [&, &files = files] {
         return Dataset::make(files, *inputs.tokenizer, options);

@@ -38,7 +38,19 @@ namespace {
 constexpr double kFewest = 0.75, kMost = 1.5;  // what desirable answers weigh against others without a word
 constexpr double kMuch = 0.05;  // share of records or tokens lost, or of empty answers, that is worth a warning
 
-std::string data_line(const std::string& name, const Dataset& data) {
+// Of several labels: documents that have none, which are learnt as such.
+std::int64_t count_without_label(const Dataset& data, const Needs& needs) {
+  if (needs.records != RecordKind::labelled || needs.problem_type != ProblemType::multi_label_classification) return 0;
+  std::int64_t count = 0;
+  for (std::int64_t row = 0; row < data.rows(); ++row)
+    for (const HostDoc& doc : data.row(row)) {
+      const std::vector<double>& label = doc.numbers.at("label");
+      count += std::all_of(label.begin(), label.end(), [](double there) { return there == 0; });
+    }
+  return count;
+}
+
+std::string data_line(const std::string& name, const Dataset& data, const Needs& needs) {
   std::string text = fmt::format("{}: {}", name, counted(data.rows(), "row"));
   for (const auto& [what, count] : data::report_lines(data.report())) {
     if (what == "rows") continue;
@@ -47,6 +59,8 @@ std::string data_line(const std::string& name, const Dataset& data) {
   }
   for (const auto& [label, count] : data.report().labels)
     text += fmt::format(", {} labelled {}", human_count(static_cast<double>(count)), hone::quoted(label));
+  if (const std::int64_t count = count_without_label(data, needs); count > 0)
+    text += fmt::format(", {} with no label", human_count(static_cast<double>(count)));
   for (const auto& [label, numbers] : data.report().label_numbers)
     text += fmt::format(", {} from {:.4g} to {:.4g}, {:.4g} in the mean", label, numbers.low, numbers.high,
                         numbers.sum / static_cast<double>(numbers.count));
@@ -61,10 +75,11 @@ std::string stream_line(const DataSection& data) {
                      list_names(names, 5));
 }
 
-nlohmann::ordered_json counts_of(const Dataset& data) {
+nlohmann::ordered_json counts_of(const Dataset& data, const Needs& needs) {
   nlohmann::ordered_json counts;
   for (const auto& [what, count] : data::report_lines(data.report())) counts[replace_all(what, " ", "_")] = count;
   if (auto labels = data::labels_of(data.report()); !labels.is_null()) counts["labels"] = std::move(labels);
+  if (const std::int64_t count = count_without_label(data, needs); count > 0) counts["without_label"] = count;
   return counts;
 }
 
@@ -330,8 +345,9 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   }
   if (const std::string line = ids_line(inputs); !line.empty()) result.lines.push_back(line);
   const Dataset* train = inputs.train->as_dataset();
-  result.lines.push_back(train ? data_line("data.train", *train) : stream_line(recipe.data));
-  for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data));
+  const Needs needs = make_objective(recipe)->needs();
+  result.lines.push_back(train ? data_line("data.train", *train, needs) : stream_line(recipe.data));
+  for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data, needs));
   const std::int64_t per_step = trainer.rows_per_step();
   const double epochs = train ? share(rows_until(steps, recipe, inputs), train->epoch_rows()) : 0;
   const std::string how_often =
@@ -351,7 +367,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                    {"weights", origin},
                    {"precision", name_of(trainer.precision)},
                    {"device", device.str()},
-                   {"train", train ? counts_of(*train) : nlohmann::ordered_json{{"stream", true}}},
+                   {"train", train ? counts_of(*train, needs) : nlohmann::ordered_json{{"stream", true}}},
                    {"eval", nlohmann::ordered_json::object()},
                    {"steps", steps},
                    {"batch_size", trainer.batch_size.rows},
@@ -360,7 +376,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
                    {"fixed_memory_bytes", memory.lasting() + memory.gathered},
                    {"peak_memory_bytes", memory.peak},
                    {"checkpoints", save_types.text()}};
-  for (const EvalSet& set : inputs.evals) result.report["eval"][set.name] = counts_of(*set.data);
+  for (const EvalSet& set : inputs.evals) result.report["eval"][set.name] = counts_of(*set.data, needs);
   if (train && inputs.has_tokenizer()) tell_empty_answers(*train, inputs, result);
   if (train) warn_about_data(recipe, *train, result.warnings);
   else if (trainer.tokens && !trainer.steps)

@@ -58,7 +58,7 @@ std::map<std::string, std::string> files_beside(const Recipe& recipe, const Inpu
   auto files = make_objective(recipe)->folder_files(model, recipe.data.max_length);
   const Classifier* classifier = model.classifier();
   if (files.empty() && classifier && !classifier->of_tokens() && !inputs.source.empty())
-    return hub::cross_encoder_files(inputs.source);
+    return hub::cross_encoder_files(inputs.source, recipe.data.max_length);
   if (files.empty()) return files;
   for (const std::filesystem::path& source : {inputs.adapter_source, inputs.source})
     if (!source.empty() && hub::read_sentence_folder(source)) {

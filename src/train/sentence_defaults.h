@@ -15,7 +15,7 @@ namespace hone::training {
 void take_sentence_defaults(Recipe& recipe);
 
 // Objective::folder_files() of this run's checkpoints; with what the folder that it began with says besides. Of a
-// cross-encoder its files.
+// cross-encoder its files, with the length of the run's pairs.
 std::map<std::string, std::string> files_beside(const Recipe& recipe, const Inputs& inputs, const Model& model);
 
 }  // namespace hone::training

@@ -47,7 +47,7 @@ stop() {
 stop
 
 # Each flag does what it says.
-template='{% for m in messages %}{{ m.content }}{% endfor %}{{ mark }}'
+template='{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}{{ mark }}{% endif %}'
 hone train --adapter lora --model.path=m --data.train="$PWD/t.jsonl" --run.folder=lora --trainer.steps=2 \
   --data.packing=none --data.eval.held_out=0 --trainer.eval_every=0 --optimizer.learning_rate=0.5 --quiet \
   >/dev/null 2>&1 || fail "no adapter"
@@ -65,6 +65,8 @@ grep -q '"prompt_tokens":4' <<<"$chat" || fail "the template's variable is not i
 own=$(ask POST /v1/chat/completions "$says, \"chat_template_kwargs\": {\"mark\": \"\"}}")
 grep -q '"prompt_tokens":2' <<<"$own" || fail "a request's own variable is not in $own"
 ask POST /v1/completions '{"prompt": "a", "n": 4}' | grep -q 'expected a whole number from 1 to 3' || fail "n"
+whole='{"messages": [{"role": "user", "content": "ab"}], "add_generation_prompt": false}'
+ask POST /tokenize "$whole" | grep -q '"count":2' || fail "a chat that is not answered: $(ask POST /tokenize "$whole")"
 adapted=$(written --adapter lora --prompt abcd --max-new-tokens 9 --ignore-eos)
 [ "$(text_of <<<"$chat")" = "$adapted" ] || fail "with the adapter got $chat, expected $adapted"
 stop
@@ -131,6 +133,17 @@ paste expected got | awk '{ if ($1 - $2 > 1e-6 || $2 - $1 > 1e-6) exit 1 }' || f
 ask POST /v1/rerank '{"query": "what of rain?", "documents": ["tea: 1", "rain: 0"], "top_n": 1}' |
   grep -q '"results":\[{"index":[01],"relevance_score":0.54428' || fail "rerank"
 ask POST /v1/completions '{"prompt": "a"}' | grep -q 'no such path' || fail "a model of scores answers"
+stop
+# Of pairs that are as long as the folder says, and are cut as that package cuts them.
+chmod -R u+w m && sed -i 's/"model_max_length": 64/"model_max_length": 20/' m/tokenizer_config.json
+start
+grep -q 'of up to 20 tokens$' out || fail "the folder's length: $(cat out)"
+pair='"text_1": "what of rain and of bread and of trains and of tea and of maps?",
+  "text_2": "rain: 0 bread: 1 trains: 2 tea: 3 maps: 4"'
+ask POST /v1/score "{$pair, \"truncate_prompt_tokens\": -1}" | grep -q '"score":0.51967' || fail "a pair that is cut"
+stop
+start --max-length 30
+grep -q 'of up to 30 tokens$' out || fail "--max-length: $(cat out)"
 stop
 status=0; hone serve m --port 0 --prompt-cache 5 2>err || status=$?
 [ $status = 2 ] && grep -q 'prompt-cache: not of a model that gives scores' err || fail "$(cat err)"

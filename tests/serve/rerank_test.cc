@@ -117,6 +117,22 @@ TEST_F(Reranking, ScoresAsTheModelHasThem) {
   EXPECT_NEAR(score(json::object()), sigmoid(2), 1e-12);
   EXPECT_EQ(score({{"use_activation", false}}), 2);
   EXPECT_EQ(score({{"raw_scores", true}}), 2);
+  EXPECT_EQ(score(json{{"use_activation", false}, {"raw_scores", true}}), 2);
+  EXPECT_NEAR(score(json{{"use_activation", true}, {"raw_scores", false}}), sigmoid(2), 1e-12);
+  for (const bool both : {false, true}) {
+    const Answered got = post("/rerank", {{"query", "ab"}, {"documents", {"b"}}, {"use_activation", both},
+                                          {"raw_scores", both}});
+    EXPECT_EQ(got.status, 400) << got.body;
+    EXPECT_NE(got.body.find("says the opposite"), std::string::npos) << got.body;
+  }
+}
+
+TEST_F(Reranking, SaysWhatThereIs) {
+  const Answered got = post("/v1/chat/completions", json::object());
+  EXPECT_EQ(got.status, 404);
+  EXPECT_NE(got.body.find("no such path: /v1/chat/completions; this server has /v1/rerank, /rerank, /v2/rerank"),
+            std::string::npos)
+      << got.body;
 }
 
 TEST_F(Reranking, ModelsWithoutASigmoidShowNone) {

@@ -304,7 +304,8 @@ TEST_F(Serving, SaysWhatItDoesNotDo) {
   refused(asked(server->port(), "POST", "/v1/completions", "{\"prompt\": "), 400, "", "body");
   refused(asked(server->port(), "POST", "/v1/completions", "[]"), 400, "", "not a JSON object");
   refused(asked(server->port(), "GET", "/v1/completions"), 405, "", "expected POST");
-  refused(asked(server->port(), "GET", "/v2"), 404, "", "no such path");
+  refused(asked(server->port(), "GET", "/v2"), 404, "",
+          "no such path: /v2; this server has /v1/completions, /v1/chat/completions");
 }
 
 TEST_F(Serving, TellsItsModelAndAsksForItsKey) {

@@ -27,6 +27,7 @@ class Serving : public ::testing::Test {
         text += message["role"].get<std::string>() + ":" + message["content"].get<std::string>() + "\n";
       return text;
     };
+    served.whole_chat_text = [text = served.chat_text](const nlohmann::ordered_json& row) { return text(row) + "."; };
     served.template_reads = [](const std::string& name) { return name == "mood"; };
     served.finds_tool_calls = true;
     options.rows = 4;

@@ -17,6 +17,15 @@ TEST_F(Serving, TellsTheTokensOfATextAndOfAChat) {
   EXPECT_EQ(chat["tokens"], json(generate::prompt_ids(*tokenizer, "user:12\n")));
 }
 
+TEST_F(Serving, TellsTheTokensOfAChatThatIsNotAnswered) {
+  const json turn = {{"role", "user"}, {"content", "1"}}, answer = {{"role", "assistant"}, {"content", "2"}};
+  const auto tokens = [&](const json& messages) {
+    return post("/tokenize", {{"messages", messages}, {"add_generation_prompt", false}}).json()["tokens"];
+  };
+  EXPECT_EQ(tokens(json::array({turn})), json(generate::prompt_ids(*tokenizer, "user:1\n.")));
+  EXPECT_EQ(tokens(json::array({turn, answer})), json(generate::prompt_ids(*tokenizer, "user:1\nassistant:2\n.")));
+}
+
 TEST_F(Serving, TellsTheTextOfTokens) {
   const auto ids = tokenizer->encode("caf\u00e9", /*special=*/false).ids;
   EXPECT_EQ(post("/detokenize", {{"tokens", ids}}).json(), (json{{"prompt", "caf\u00e9"}}));
@@ -36,7 +45,11 @@ TEST_F(Serving, SaysWhatIsWrongWithTokens) {
   refused("/tokenize", {{"prompt", 5}}, "prompt", "expected a text");
   refused("/tokenize", {{"prompt", "a"}, {"messages", json::array()}}, "messages", "expected a prompt, or messages");
   refused("/tokenize", {{"prompt", "a"}, {"truncate", true}}, "truncate", "no such field");
-  refused("/tokenize", {{"messages", {{{"role", "user"}, {"content", "1"}}}}, {"add_generation_prompt", false}},
+  const json turn = {{"role", "user"}, {"content", "1"}}, answer = {{"role", "assistant"}, {"content", "2"}};
+  refused("/tokenize", {{"messages", json::array({turn})}, {"add_generation_prompt", 5}}, "add_generation_prompt",
+          "true or false");
+  refused("/tokenize", {{"messages", json::array({turn, answer})}}, "messages", "a turn of its own");
+  refused("/v1/chat/completions", {{"messages", json::array({turn})}, {"add_generation_prompt", false}},
           "add_generation_prompt", "a turn of its own");
   refused("/detokenize", json::object(), "tokens", "missing");
   refused("/detokenize", {{"tokens", "a"}}, "tokens", "a list of token ids from 0 to 258");

@@ -10,6 +10,7 @@
 #include "hone/trainer.h"
 #include "hub/cross_encoder.h"
 #include "hub/sentence_files.h"
+#include "hub/text_length.h"
 #include "train/support.h"
 
 namespace hone {
@@ -55,6 +56,16 @@ TEST_F(CrossEncoders, CheckpointsAreSuchFolders) {
   const auto model = load_model(folder.string(), Precision::fp32);
   EXPECT_TRUE(hub::shows_sigmoid(*model, folder));
   EXPECT_EQ(model->classifier()->labels().size(), 1u);
+}
+
+// Before what the tokenizer says, as the package reads it; the rest of that file stays.
+TEST_F(CrossEncoders, CheckpointsSayTheLengthOfTheRunsPairs) {
+  EXPECT_EQ(hub::said_length(cross_golden("model")), 64);  // the tokenizer's
+  for (const auto& [name, adapter] : {std::pair{"whole", "null"}, {"beside", "{type: lora, rank: 2}"}}) {
+    const std::filesystem::path folder = run(name, {{"adapter", adapter}}) / test::step_folder(4);
+    EXPECT_EQ(hub::said_length(folder), 48) << name;
+    EXPECT_EQ(test::read_json(folder / "sentence_bert_config.json")["transformer_task"], "sequence-classification");
+  }
 }
 
 // What is watched is what is trained, of the numbers that are shown: those of sentence-transformers' logits and scores.
@@ -112,6 +123,28 @@ TEST_F(CrossEncoders, ConfigurationsSayHowScoresAreShown) {
   EXPECT_TRUE(shown("sentence_transformers", {{"activation_fn", kSigmoid}, {"version", "4.1.0"}}));
   EXPECT_FALSE(shown("sentence_transformers", {{"activation_fn", kIdentity}, {"version", "4.1.0"}}));
   EXPECT_HONE_ERROR(shown(kOld, "my.Own"), config, "activation_fn: got \"my.Own\"");
+}
+
+// Of whatever set, before the first step.
+TEST_F(CrossEncoders, NumbersThatAreNoSharesAreRefusedBeforeTheFirstStep) {
+  std::string usual;
+  for (int i = 0; i < 20; ++i)
+    usual += fmt::format("{{\"text\": \"a\", \"text_pair\": \"b\", \"label\": {}}}\n", i % 2);
+  for (const char* number : {"1.5", "-0.25"}) {
+    const std::string last = fmt::format("{{\"text\": \"a\", \"text_pair\": \"b\", \"label\": {}}}\n", number);
+    const std::string wrong = folder_.write("wrong.jsonl", usual + last + last).string();
+    for (const char* set : {"data.train", "data.eval.some", "data.test.some"}) {
+      SCOPED_TRACE(set);
+      test::Overrides overrides{{set, wrong}, {"trainer.batch_size", "1"}, {"trainer.steps", "2"}};
+      if (set != std::string("data.train"))
+        overrides.emplace_back("data.train", folder_.write("usual.jsonl", usual).string());
+      EXPECT_HONE_ERROR(run("none", overrides), data, "wrong.jsonl:21: label: got a number beyond 0 and 1");
+      EXPECT_FALSE(std::filesystem::exists(folder_ / "none" / "metrics.jsonl"));
+      if (set != std::string("data.train")) continue;
+      overrides.emplace_back("objective.regression_loss", "squared_error");
+      run("squared", overrides);
+    }
+  }
 }
 
 TEST_F(CrossEncoders, NumbersAreShares) {

@@ -62,6 +62,21 @@ TEST_F(EmbeddingLosses, WhatCannotBeIsRefused) {
   refuse("scored", "loss_type: angle, margin: 1", "objective.margin: only with loss_type triplet or gist");
   refuse("pairs", "loss_type: gist, guide: " + embedding_golden("modules").string(), "Dense or LayerNorm");
   refuse("pairs", "loss_type: gist, guide: " + embedding_golden("qwen3").string(), "tokenizer");
+  const std::filesystem::path bare = folder_ / "bare";
+  std::filesystem::copy(embedding_golden("bert"), bare, std::filesystem::copy_options::recursive);
+  std::filesystem::remove(bare / "modules.json");
+  refuse("pairs", "loss_type: gist, guide: " + bare.string(), "there is no modules.json, expected the folder of an");
+}
+
+// Some records without negatives may be among those that have some.
+TEST_F(EmbeddingLosses, HardNegativesHaveToBeThere) {
+  const std::string hard = "hardness_mode: hard_negatives, hardness_strength: 2";
+  EXPECT_HONE_ERROR(run("none", "bert", "pairs", hard), data, "no record of data.train has a negative");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none" / "metrics.jsonl"));
+  run("pairs", "bert", "pairs", "hardness_mode: all_negatives, hardness_strength: 2");
+  std::string lines = test::read_text(embedding_golden("pairs.jsonl"));
+  lines += R"({"query": "a", "positive": "b", "negative": "c"})" "\n";
+  run("some", "bert", "pairs", hard, {{"data.train", folder_.write("some.jsonl", lines).string()}});
 }
 
 }  // namespace

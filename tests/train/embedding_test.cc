@@ -263,7 +263,9 @@ TEST_F(Embeddings, RecordsOfAnotherLossAreRefusedBeforeTheFirstStep) {
       EXPECT_FALSE(std::filesystem::exists(folder_ / "none" / "metrics.jsonl"));
     }
   };
-  refused("", plain, scored, "has a score, which is not learnt");
+  refused("", plain, scored,
+          "has a score, which is not learnt; objective.loss_type is multiple_negatives_ranking\n  hint: cosent, angle "
+          "and cosine_similarity learn it");
   refused("loss_type: triplet", triplet, plain, "has no negative");
   refused("loss_type: triplet", triplet, scored, "has a score, which is not learnt");
   refused("loss_type: cosent", scored, plain, "has no score");

@@ -350,9 +350,9 @@ void check_printed(const ChatTemplate& chat_template, const Chat& chat, const Re
 }
 
 std::string prompt_text(const ChatTemplate& chat_template, const Conversation& conversation, const std::string& where,
-                        std::int64_t now) {
+                        std::int64_t now, bool begins_answer) {
   const Chat chat = chat_for(chat_template, conversation, where);
-  const auto rendered = chat_template.render(chat, {.generation_prompt = true, .now = now});
+  const auto rendered = chat_template.render(chat, {.generation_prompt = begins_answer, .now = now});
   check_printed(chat_template, chat, rendered, where);
   return rendered.text;
 }

@@ -25,8 +25,8 @@ void check_printed(const ChatTemplate& chat_template, const Chat& chat, const ji
                    const std::string& where);
 
 // What a model reads that is to answer the conversation: the template's text up to where the assistant begins, checked.
-// now: as ChatTemplate::Options.
+// now: as ChatTemplate::Options. begins_answer: else the text ends with the last message.
 std::string prompt_text(const ChatTemplate& chat_template, const Conversation& conversation, const std::string& where,
-                        std::int64_t now);
+                        std::int64_t now, bool begins_answer = true);
 
 }  // namespace hone::text

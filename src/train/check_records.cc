@@ -1,0 +1,112 @@
+// An objective sees records one by one, as a batch of its own each.
+#include "train/check_records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "hone/config_read.h"
+#include "hone/world.h"
+#include "train/make_objective.h"
+
+namespace hone::training {
+namespace {
+
+class NoModels final : public Resources {
+ public:
+  RoleModel model(const std::string&) const override {
+    throw Error(ErrorKind::bug, "a record is looked at before there are models");
+  }
+};
+
+// Shows records to the objective.
+class Shown {
+ public:
+  Shown(Objective& objective, Model& model, const Dataset& data)
+      : objective_(objective), context_{model, alone_, none_} {
+    context_.record_name = [&data](std::int64_t record) { return data.record_name(record); };
+  }
+  void show(const HostRow& docs) { objective_.prepare_evaluation(to_batch(pad({docs}, 0)), context_); }
+
+ private:
+  const World alone_;
+  const NoModels none_;
+  Objective& objective_;
+  StepContext context_;
+};
+
+// record: of a group's documents, or of one that belongs to none. Until it says true.
+void each_record(const Dataset& data, const std::function<bool(const HostRow& docs)>& record) {
+  for (std::int64_t row = 0; row < data.rows(); ++row) {
+    std::map<std::int64_t, HostRow> records;
+    std::int64_t alone = -1;
+    for (HostDoc& doc : data.row(row)) {
+      const std::int64_t group = doc.group < 0 ? alone-- : doc.group;
+      records[group].push_back(std::move(doc));
+    }
+    for (const auto& [group, docs] : records)
+      if (record(docs)) return;
+  }
+}
+
+void check_texts(const Dataset& data, Shown& shown) {
+  std::set<std::tuple<bool, bool, bool>> seen;  // has a score, one that no cosine is, others
+  each_record(data, [&](const HostRow& docs) {
+    const auto score = docs[0].numbers.find("score");
+    const bool scored = score != docs[0].numbers.end();
+    if (seen.emplace(scored, scored && std::abs(score->second[0]) > 1, docs.size() > 2).second) shown.show(docs);
+    return false;
+  });
+}
+
+// Of numbers: the first beyond 0 and 1. Who takes it takes the others, too.
+void check_numbers(const Dataset& data, Shown& shown) {
+  const auto& all = data.report().label_numbers;
+  if (std::ranges::none_of(all, [](const auto& one) { return one.second.low < 0 || one.second.high > 1; })) return;
+  each_record(data, [&](const HostRow& docs) {
+    const auto label = docs[0].numbers.find("label");
+    const bool beyond = label != docs[0].numbers.end() &&
+                        std::ranges::any_of(label->second, [](double number) { return number < 0 || number > 1; });
+    if (beyond) shown.show(docs);
+    return beyond;
+  });
+}
+
+}  // namespace
+
+bool is_of_numbers(const Needs& needs) {
+  return needs.records == RecordKind::labelled && needs.problem_type == ProblemType::regression;
+}
+
+void check_records(const Recipe& recipe, Model& model, const Dataset& data) {
+  const std::unique_ptr<Objective> objective = make_objective(recipe);
+  const Needs needs = objective->needs();
+  Shown shown(*objective, model, data);
+  if (needs.records == RecordKind::embedding) check_texts(data, shown);
+  if (is_of_numbers(needs)) check_numbers(data, shown);
+}
+
+void check_negatives(const Recipe& recipe, const Dataset& data) {
+  const config::Node options = config::Values<config::Choice<Objective>>::write(recipe.objective);
+  const config::Node* mode = options.find("hardness_mode");
+  if (!mode || mode->is_null() || mode->text() != "hard_negatives" ||
+      make_objective(recipe)->needs().records != RecordKind::embedding)
+    return;
+  bool found = false;
+  each_record(data, [&](const HostRow& docs) {
+    return found = std::ranges::any_of(docs, [](const HostDoc& doc) { return doc.role == Role::rejected; });
+  });
+  if (!found)
+    throw Error(ErrorKind::data, "objective.hardness_mode: got hard_negatives, and no record of data.train has a "
+                                 "negative: it would change nothing")
+        .hint("in_batch_negatives weighs other pairs' documents");
+}
+
+}  // namespace hone::training

@@ -1,0 +1,21 @@
+// Records that an objective does not learn, found before the first step.
+#pragma once
+
+#include "hone/data.h"
+#include "hone/model.h"
+#include "hone/objective.h"
+#include "hone/recipe.h"
+
+namespace hone::training {
+
+// Whether numbers are learnt, which may be beyond what an objective takes.
+bool is_of_numbers(const Needs& needs);
+
+// Of texts to embed and of numbers: the first record of each kind is shown to the objective, which refuses what it does
+// not learn. Error(data).
+void check_records(const Recipe& recipe, Model& model, const Dataset& data);
+
+// Of training data: that negatives which are to weigh more are there. Error(data).
+void check_negatives(const Recipe& recipe, const Dataset& data);
+
+}  // namespace hone::training
