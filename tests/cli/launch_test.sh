@@ -116,7 +116,10 @@ says_once 'SIGTERM at step [0-9]*: saved in'
 
 # Before anything has begun, too, the same command starts again.
 start train r.yaml "${long[@]}" --run.folder=early
-sleep 0.3
+for _ in $(seq 500); do  # until it minds the signal
+  [ $((0x$(awk '/^SigCgt/ { print $2 }' "/proc/$child/status") >> 14 & 1)) = 1 ] && break
+  sleep 0.02
+done
 kill -TERM "$child"
 ends_with 75 20
 
