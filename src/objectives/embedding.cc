@@ -18,6 +18,7 @@
 #include "objectives/embedding_losses.h"
 #include "objectives/guide.h"
 #include "objectives/neighbours.h"
+#include "objectives/ranking_options.h"
 #include "objectives/text_objective.h"
 
 namespace hone::objectives {
@@ -45,7 +46,8 @@ class Embedding final : public TextObjective {
     std::vector<double> matryoshka_weights;
     static constexpr auto fields() {
       using C = Config;
-      return std::tuple{
+      return std::tuple_cat(
+          std::tuple{
           field("loss_type", &C::loss_type,
                 "multiple_negatives_ranking: a query's own document is to be nearer than all others of the step "
                 "(InfoNCE); gist: than those that a guide does not find right, too; triplet: nearer than its "
@@ -60,16 +62,9 @@ class Embedding final : public TextObjective {
                 "Of triplet: by so much a negative is to be farther away, default 0.2; of gist: what the guide finds "
                 "as near as the right document, but for so much, is no negative, default 0.",
                 at_least(0)),
-          field("distance", &C::distance, "Of triplet: what near and far are measured by."),
-          field("directions", &C::directions,
-                "Of multiple_negatives_ranking: what is compared: query_to_doc, which must be among them, "
-                "query_to_query, doc_to_query, doc_to_doc."),
-          field("partition_mode", &C::partition_mode,
-                "Of several directions: whether a query's own document is to be told from what all of them compare it "
-                "with (joint), or from that of each, whose losses' mean is learnt (per_direction)."),
-          field("hardness_mode", &C::hardness_mode,
-                "Of multiple_negatives_ranking: which negatives weigh more, the nearer they are to the query: other "
-                "pairs' documents, the record's own negatives, or both; default: none."),
+          field("distance", &C::distance, "Of triplet: what near and far are measured by.")},
+          ranking_fields<C>(),
+          std::tuple{
           field("hardness_strength", &C::hardness_strength,
                 "With hardness_mode: so many times their cosine negatives have more; 0 is none.", at_least(0)),
           field("guide", &C::guide,
@@ -84,16 +79,14 @@ class Embedding final : public TextObjective {
               "What stands for a text: the mean of its tokens' states, the first's (cls) or the last's; default: what "
               "the model's folder says (1_Pooling), else last of a language model and mean of others."),
           field("normalize", &C::normalize,
-                "Vectors have length 1; default: what the model's folder says (2_Normalize), true without one."),
-          field("query_prompt", &C::query_prompt,
-                "What stands before each query; default: the prompt `query` of the model's folder, else nothing."),
-          field("document_prompt", &C::document_prompt,
-                "What stands before each document; default: the prompt `document` (or passage) of the folder."),
+                "Vectors have length 1; default: what the model's folder says (2_Normalize), true without one.")},
+          prompt_fields<C>(),
+          std::tuple{
           field(
               "matryoshka_dims", &C::matryoshka_dims,
               "The loss is also that of the first so many numbers of the vectors, for each of these; the whole vector "
               "is learnt where its size is among them. Default: the whole vector alone."),
-          field("matryoshka_weights", &C::matryoshka_weights, "Of these losses, as many; default: 1 of each.")};
+          field("matryoshka_weights", &C::matryoshka_weights, "Of these losses, as many; default: 1 of each.")});
     }
     void validate(Problems& problems) const {
       check_losses(problems);

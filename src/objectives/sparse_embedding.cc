@@ -14,6 +14,7 @@
 #include "hub/sentence_files.h"
 #include "nn/splade.h"
 #include "objectives/embedding_losses.h"
+#include "objectives/ranking_options.h"
 #include "objectives/sparse_neighbours.h"
 #include "objectives/text_objective.h"
 
@@ -67,7 +68,8 @@ class SparseEmbedding final : public TextObjective {
     std::optional<std::string> query_prompt, document_prompt;
     static constexpr auto fields() {
       using C = Config;
-      return std::tuple{
+      return std::tuple_cat(
+          std::tuple{
           field("loss_type", &C::loss_type,
                 "multiple_negatives_ranking: a query's dot product with its own document is to be above those with all "
                 "others of the step (InfoNCE); triplet: nearer than its negatives, by margin; cosent, angle, "
@@ -79,16 +81,9 @@ class SparseEmbedding final : public TextObjective {
                 {.low = 1e-6}),
           field("margin", &C::margin, "Of triplet: by so much a negative is to be farther away; default 5.",
                 at_least(0)),
-          field("distance", &C::distance, "Of triplet: what near and far are measured by."),
-          field("directions", &C::directions,
-                "Of multiple_negatives_ranking: what is compared: query_to_doc, which must be among them, "
-                "query_to_query, doc_to_query, doc_to_doc."),
-          field("partition_mode", &C::partition_mode,
-                "Of several directions: whether a query's own document is to be told from what all of them compare it "
-                "with (joint), or from that of each, whose losses' mean is learnt (per_direction)."),
-          field("hardness_mode", &C::hardness_mode,
-                "Of multiple_negatives_ranking: which negatives weigh more, the nearer they are to the query: other "
-                "pairs' documents, the record's own negatives, or both; default: none."),
+          field("distance", &C::distance, "Of triplet: what near and far are measured by.")},
+          ranking_fields<C>(),
+          std::tuple{
           field("hardness_strength", &C::hardness_strength,
                 "With hardness_mode: so many times their dot product negatives have more; 0 is none.", at_least(0)),
           field("document_regularizer_weight", &C::document_regularizer_weight,
@@ -111,11 +106,8 @@ class SparseEmbedding final : public TextObjective {
                 "default: as the model's folder says (SpladePooling), else max."),
           field("activation_function", &C::activation_function,
                 "What becomes of a logit: relu: log(1 + relu(x)); log1p_relu: the logarithm of 1 + that; default: as "
-                "the folder says, else relu."),
-          field("query_prompt", &C::query_prompt,
-                "What stands before each query; default: the prompt `query` of the model's folder, else nothing."),
-          field("document_prompt", &C::document_prompt,
-                "What stands before each document; default: the prompt `document` (or passage) of the folder.")};
+                "the folder says, else relu.")},
+          prompt_fields<C>());
     }
     void validate(Problems& problems) const {
       const Config usual;

@@ -63,11 +63,10 @@ namespace {
 // Ids are taken as they are, with nothing before them.
 Ids ids_of(const ordered_json& given, const Embeds& embeds, const std::string& where) {
   Ids ids;
-  for (const ordered_json& id : given) {
-    const bool fits = is_id(id) && (!id.is_number_unsigned() || id.get<std::uint64_t>() <= INT32_MAX);
-    if (!fits || id.get<std::int64_t>() < 0 || id.get<std::int64_t>() >= embeds.vocab_size)
-      Fields::wrong(where, id, fmt::format("a token id below {}", embeds.vocab_size));
-    ids.push_back(static_cast<std::int32_t>(id.get<std::int64_t>()));
+  for (const ordered_json& one : given) {
+    const std::optional<std::int64_t> id = Fields::whole(one, 0, embeds.vocab_size - 1);
+    if (!id) Fields::wrong(where, one, fmt::format("a token id below {}", embeds.vocab_size));
+    ids.push_back(static_cast<std::int32_t>(*id));
   }
   return ids;
 }

@@ -47,11 +47,16 @@ class Fields {
   std::optional<std::int64_t> integer(const char* name, std::int64_t low, std::int64_t high, const char* by = "") {
     const nlohmann::ordered_json* value = find(name);
     if (!value) return std::nullopt;
-    const bool fits = value->is_number_integer() &&
-                      (!value->is_number_unsigned() || value->get<std::uint64_t>() <= static_cast<std::uint64_t>(high));
-    if (!fits || value->get<std::int64_t>() < low || value->get<std::int64_t>() > high)
-      wrong(name, *value, fmt::format("a whole number from {} to {}{}", low, high, by));
-    return value->get<std::int64_t>();
+    const std::optional<std::int64_t> got = whole(*value, low, high);
+    if (!got) wrong(name, *value, fmt::format("a whole number from {} to {}{}", low, high, by));
+    return got;
+  }
+  // A value as a whole number from low to high; nothing: it is none.
+  static std::optional<std::int64_t> whole(const nlohmann::ordered_json& value, std::int64_t low, std::int64_t high) {
+    const bool fits = value.is_number_integer() &&
+                      (!value.is_number_unsigned() || value.get<std::uint64_t>() <= static_cast<std::uint64_t>(high));
+    if (!fits || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high) return std::nullopt;
+    return value.get<std::int64_t>();
   }
   std::string text(const char* name) {
     const nlohmann::ordered_json* value = find(name);

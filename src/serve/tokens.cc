@@ -53,10 +53,9 @@ void detokenize(const Tokenized& tokenized, const HttpRequest& request, const Re
   if (!tokens->is_array()) Fields::wrong("tokens", *tokens, expected);
   std::vector<std::int32_t> ids;
   for (const ordered_json& one : *tokens) {
-    const bool fits = one.is_number_integer() && (!one.is_number_unsigned() || one.get<std::uint64_t>() <= INT32_MAX);
-    if (!fits || one.get<std::int64_t>() < 0 || one.get<std::int64_t>() >= most)
-      Fields::wrong("tokens", one, expected);
-    ids.push_back(static_cast<std::int32_t>(one.get<std::int64_t>()));
+    const std::optional<std::int64_t> id = Fields::whole(one, 0, most - 1);
+    if (!id) Fields::wrong("tokens", one, expected);
+    ids.push_back(static_cast<std::int32_t>(*id));
   }
   reply.send(200, dumped({{"prompt", tokenized.tokenizer->decode(ids, /*skip_special=*/false)}}));
 }
