@@ -17,6 +17,15 @@ if(TARGET hone_program)
   endif()
   set_target_properties(hone_program PROPERTIES INSTALL_RPATH "${rpath}" BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS hone_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  # Of ./dev package: folders beside the program's, as tools/setup/package lays them out, and without debug information.
+  set(rpath [[$ORIGIN/../lib]] [[$ORIGIN/../lib/torch/lib]])
+  foreach(folder IN LISTS LibTorch_RUNTIME_FOLDERS)
+    string(REGEX REPLACE "^.*/nvidia/" [[$ORIGIN/../lib/nvidia/]] folder "${folder}")
+    list(APPEND rpath "${folder}")
+  endforeach()
+  set_target_properties(hone_shipped PROPERTIES INSTALL_RPATH "${rpath}" BUILD_WITH_INSTALL_RPATH ON
+                                                RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/shipped")
+  target_link_options(hone_shipped PRIVATE -s)
 endif()
 
 install(EXPORT honeTargets NAMESPACE hone:: DESTINATION "${package}")

@@ -100,7 +100,8 @@ void Front::answer(const HttpRequest& request, const Reply& reply) const {
   if (route == routes_.end() && !is_models && !is_health && !is_metrics)
     throw Refused(404, fmt::format("no such path: {}; this server has {}", request.path, join(all_paths(), ", ")));
   require_method(request, route == routes_.end() ? "GET" : "POST", is_health);
-  if (is_health) return reply.send(200, R"({"status": "ok"})");
+  if (is_health)
+    return is_ending_ ? reply.send(503, R"({"status": "ending"})") : reply.send(200, R"({"status": "ok"})");
   if (!options_.api_key.empty() && !same_key(key_of(request.authorization), options_.api_key))
     throw Refused(401, "the header Authorization does not have the key that this server was given", "",
                   "invalid_api_key");

@@ -1,6 +1,7 @@
 // What all that is served has in common: who may ask, what there is, and errors in the form of OpenAI's API.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -33,6 +34,8 @@ class Front {
   void handle(const HttpRequest& request, const Reply& reply) const;
   // For HttpServer: counts the request, and writes its line.
   void done(const HttpDone& done);
+  // From now on probes are told that the server is about to end: who balances a load sends it nothing more.
+  void end() { is_ending_ = true; }
   Metrics& metrics() { return metrics_; }
   std::int64_t started() const { return started_; }  // seconds since 1970
 
@@ -45,6 +48,7 @@ class Front {
   std::vector<Route> routes_;
   Metrics metrics_;
   std::int64_t started_;
+  std::atomic<bool> is_ending_ = false;
 };
 
 void refuse(const Reply& reply, const Refused& why);

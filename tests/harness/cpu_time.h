@@ -1,5 +1,5 @@
-// Processor time of work that one thread does: who else is busy on the machine does not count. For tests that tell work of a
-// sensible size from work that explodes; how fast something is belongs in bench/.
+// Processor time of work that one thread does: who else is busy on the machine does not count. For tests that tell work
+// of a sensible size from work that explodes; how fast something is belongs in bench/.
 #pragma once
 
 #include <ctime>

@@ -13,6 +13,7 @@ cp "$root/dev" "$root/packages.txt" "$tree/hone/"
 
 command_() { { echo '#!/usr/bin/env bash'; cat; } >"$1"; chmod +x "$1"; }
 for name in torch pyarrow; do command_ "$tree/hone/tools/setup/fetch-$name" <<<"echo fetch-$name \${HONE_CUDA:-0} >>\"\$LOG\""; done
+command_ "$tree/hone/tools/setup/package" <<<'echo "package $*" >>"$LOG"'
 command_ "$tree/bin/dpkg-query" <<'E2'
 for name in "${@:4}"; do [[ " $MISSING " == *" $name "* ]] || echo "$name install ok installed"; done
 E2
@@ -67,6 +68,8 @@ expect "shell" "$(dev shell hone "1 2" 3)" "hone in away: 1 2 3
 fetch-torch 0
 build build/release --target hone_program examples
 exit 5"
+expect "package" "$(dev package)" "*build build/release --target hone_program hone_shipped
+package build/release"
 TORCH_DIR=../torch expect "a LibTorch of the user's" "$(TORCH_DIR=../torch dev build)" "*configure release -DTORCH_DIR=$tree/torch -D*"
 expect "no longer" "$(dev build)" "*configure release -D$plain*"
 expect "a folder that is not there" "$(TORCH_DIR=torch dev build)" "exit 1"

@@ -45,6 +45,9 @@ make_index() {
   mkdir -p "$made/torch/torch/nn" && : >"$made/torch/torch/nn/module.py"
   for version in 2.13.0 2.12.0; do  # the second for a change of version
     rm -rf "$made"/torch/*.dist-info
+    mkdir -p "$made/torch/torch-$version.dist-info/licenses/third_party/fmt"
+    echo yours >"$made/torch/torch-$version.dist-info/licenses/LICENSE"
+    echo yours >"$made/torch/torch-$version.dist-info/licenses/third_party/fmt/LICENSE"
     wheel torch-$version "cp311-cp311-manylinux_2_5_$machine" "$made/torch" \
       'Requires-Dist: cuda-toolkit[cublas,cudart,cupti]==13.0.3; platform_system == "Linux"' \
       'Requires-Dist: nvidia-cublas==13.1; platform_system == "Linux"' 'Requires-Dist: triton==9; platform_system == "Linux"'
@@ -55,6 +58,8 @@ make_index() {
   : >"$made/cccl/nvidia/cu13/include/cccl/sort.h"
   : >"$made/frontend/include/cudnn_frontend.h"
   : >"$made/crt/nvidia/cu13/include/crt/host_defines.h"
+  mkdir -p "$made/runtime/nvidia_cuda_runtime-13.0.96.dist-info"
+  echo ours >"$made/runtime/nvidia_cuda_runtime-13.0.96.dist-info/License.txt"
   wheel nvidia_cuda_runtime-13.0.96 "py3-none-manylinux_2_5_$machine" "$made/runtime"
   wheel nvidia_cuda_cupti-13.0.85 "py3-none-manylinux_2_5_$machine" "$made/cupti"
   wheel nvidia_cublas-13.1 "py3-none-manylinux_2_5_$machine" "$made/cublas"
@@ -81,7 +86,8 @@ expect() {  # what is checked, got, expected
   failures=$((failures + 1))
 }
 
-there() { (cd "$tree/.deps" && find torch nvidia -type f | LC_ALL=C sort | tr '\n' ' '); }
+there() { (cd "$tree/.deps" && find torch nvidia -type f ! -path '*/licenses/*' | LC_ALL=C sort | tr '\n' ' '); }
+licenses() { (cd "$tree/.deps" && find . -path '*/licenses/*' -type f | LC_ALL=C sort | xargs); }
 
 # What the disk has left is the test's to say: room for 10 GB is asked for, which the made wheels do not take.
 mkdir "$tree/bin"
@@ -95,6 +101,8 @@ cpu="nvidia/cu13/lib/libcudart.so.13 nvidia/cu13/lib/libcupti.so.13 torch/includ
 torch/include/ATen/detail/CUDAHooksInterface.h torch/lib/libc10.so torch/lib/libgomp.so.1 torch/lib/libtorch_cpu.so "
 expect "a fresh tree" "$(fetched)" fetched
 expect "what is kept without CUDA" "$(there)" "$cpu"
+expect "licences" "$(licenses)" "./nvidia/licenses/nvidia_cuda_runtime-13.0.96/License.txt \
+./torch/licenses/torch-2.13.0/licenses/LICENSE ./torch/licenses/torch-2.13.0/licenses/third_party/fmt/LICENSE"
 expect "what is left beside it" "$(ls "$tree/.deps" | tr '\n' ' ')" "nvidia pip.log torch torch.files venv "
 expect "a second time" "$(fetched)" nothing
 
