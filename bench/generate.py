@@ -13,7 +13,7 @@ hone's median, the peer's, and their ratio:
   llama decode             tokens/s after a prompt of 64, batch 1, 128 tokens
   llama prefill            prompt tokens/s, 512 tokens
 and of batch 1 how many bytes of weights hone reads a second. --type: a mixture of experts in the shape's sizes instead
-of a Llama, beside transformers alone.
+of a Llama, or a model with memories in most layers, beside transformers alone.
 """
 import argparse
 import json
@@ -30,6 +30,13 @@ SHAPES = {"32m": dict(hidden=512, layers=8, vocab=16384, inner=1408, heads=8, kv
 MIXTURES = {"qwen3_moe": dict(num_experts=32, num_experts_per_tok=8, norm_topk_prob=True),
             "gpt_oss": dict(num_local_experts=32, num_experts_per_tok=4),
             "mixtral": dict(num_local_experts=8, num_experts_per_tok=2)}
+# What models with memories in three of four layers have besides, by the shape.
+HYBRIDS = {"qwen3_5_text": lambda s: dict(linear_num_key_heads=s["heads"] // 2, linear_num_value_heads=s["heads"],
+                                          linear_key_head_dim=64, linear_value_head_dim=64),
+           "granitemoehybrid": lambda s: dict(
+               num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=s["inner"],
+               mamba_n_heads=s["hidden"] // 32, mamba_d_head=64, mamba_d_state=64, mamba_n_groups=1, mamba_expand=2,
+               layer_types=["mamba", "mamba", "mamba", "attention"] * (s["layers"] // 4))}
 PROMPT, NEW, LONG, LONG_ON_GPU = 64, 128, 512, 4096
 THREADS = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count()))
 
@@ -85,9 +92,9 @@ class Transformers:
         from transformers import AutoConfig, AutoModelForCausalLM
         torch.set_num_threads(THREADS)
         torch.manual_seed(0)
-        s, inner = shape, shape["inner"] if kind == "llama" else shape["inner"] // 4
+        s, inner = shape, shape["inner"] // 4 if kind in MIXTURES else shape["inner"]
         self.torch, self.vocab, self.device = torch, s["vocab"], device
-        own = dict(moe_intermediate_size=inner) if kind == "qwen3_moe" else {}
+        own = dict(moe_intermediate_size=inner) if kind == "qwen3_moe" else HYBRIDS.get(kind, lambda _: {})(s)
         config = AutoConfig.for_model(
             kind, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
             num_key_value_heads=s["kv_heads"], head_dim=s["hidden"] // s["heads"], intermediate_size=inner,
@@ -181,7 +188,7 @@ def main():
     parser.add_argument("--json", help="file for the figures")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--shape", choices=SHAPES, default="32m")
-    parser.add_argument("--type", choices=["llama", *MIXTURES], default="llama")
+    parser.add_argument("--type", choices=["llama", *MIXTURES, *HYBRIDS], default="llama")
     flags = parser.parse_args()
     skip, on_gpu, shape = flags.skip.split(","), flags.device == "cuda", SHAPES[flags.shape]
     skip += ["llama"] if flags.type != "llama" else []

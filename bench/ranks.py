@@ -118,7 +118,9 @@ def main():
         for _ in range(options.rounds):
             launch = [options.hone, "launch", "-n", "2", *bench]
             runs = {"one process": lambda: run([options.hone, *bench], 2), "two ranks": lambda: run(launch, 1),
-                    "two shares": lambda: run([*launch, "--parallel.fsdp=-1"], 1)}
+                    "two shares": lambda: run([*launch, "--parallel.fsdp=-1"], 1),
+                    "two together": lambda: run([*launch, "--parallel.context=2"], 1),
+                    "two slices": lambda: run([*launch, "--parallel.tensor=2"], 1)}
             runs |= {name: lambda name=name: peer(options.case, name) for name in peers}
             for name, one in runs.items():
                 made = one()
@@ -128,7 +130,8 @@ def main():
                 memory = f", {made['peak_memory_bytes'] / 1e9:.2f} GB a rank" if "peak_memory_bytes" in made else ""
                 print(f"{name:12} {made['step_seconds']:8.3f} s{of_it}{memory}", flush=True)
     middle = {name: statistics.median(values) for name, values in seconds.items()}
-    for own, others in [("two ranks", ["one process", *peers]), ("two shares", ["one process", "two ranks", *peers])]:
+    for own, others in [("two ranks", ["one process", *peers]), ("two shares", ["one process", "two ranks", *peers]),
+                        ("two slices", ["one process", "two together", "two shares"])]:
         for name in others:
             print(f"{own}: {middle[own] / middle[name]:.2f} times the time of {name}")
 

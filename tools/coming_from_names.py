@@ -90,22 +90,28 @@ BY_HAND = {
         decay_steps; warmup_steps; cooldown_steps; cooldown_lr; end_lr; end_lr_factor; grad_clip_norm
         grad_clip_value; weight_decay_include; weight_decay_exclude""",
     "st": """
-        1_Pooling; 2_Normalize; AnglELoss; BatchAllTripletLoss; BatchSamplers.NO_DUPLICATES; CachedGISTEmbedLoss
+        1_Pooling; 2_Normalize; ADRMSELoss; AnglELoss; BatchAllTripletLoss; BatchHardSoftMarginTripletLoss
+        BatchHardTripletLoss; BatchSamplers.NO_DUPLICATES; BatchSemiHardTripletLoss; CachedGISTEmbedLoss
         CachedMultipleNegativesRankingLoss; CachedSpladeLoss; CoSENTLoss; CosineSimilarityLoss; CrossEncoder
-        DenoisingAutoEncoderLoss; Dense; DistillKLDivLoss; EmbeddingSimilarityEvaluator; FlopsLoss; GISTEmbedLoss
-        InformationRetrievalEvaluator; LayerNorm; MLMTransformer; MarginMSELoss; MatryoshkaLoss; MultiVectorEncoder
-        MultipleNegativesRankingLoss; Router; SparseAnglELoss; SparseAutoEncoder; SparseCoSENTLoss
-        SparseCosineSimilarityLoss; SparseDistillKLDivLoss; SparseEmbeddingSimilarityEvaluator; SparseEncoder
-        SparseInformationRetrievalEvaluator; SparseMarginMSELoss; SparseMultipleNegativesRankingLoss
-        SparseTripletEvaluator; SparseTripletLoss; SpladeLoss; SpladePooling
-        SpladeRegularizerWeightSchedulerCallback; TripletEvaluator; TripletLoss; activation_function; chunk_size
-        config_sentence_transformers.json; contrast_anchors; contrast_positives; directions
-        distance_metric=EUCLIDEAN; document_regularizer_threshold; document_regularizer_weight; encode
-        encode_document; encode_query; gather_across_devices=False; guide; hardness_mode; hardness_strength
-        margin_strategy; matryoshka_dims; matryoshka_weights; max_active_dims; mini_batch_size; modules.json
+        CrossEncoderRerankingEvaluator; DenoisingAutoEncoderLoss; Dense; DistillKLDivLoss
+        EmbeddingSimilarityEvaluator; FlopsLoss; GISTEmbedLoss; InformationRetrievalEvaluator; LambdaLoss
+        LambdaRankScheme; LayerNorm; ListMLELoss; ListNetLoss; MLMTransformer; MarginMSELoss; MatryoshkaLoss
+        MultiVectorEncoder; MultipleNegativesRankingLoss; NDCGLoss1Scheme; NDCGLoss2PPScheme; NDCGLoss2Scheme
+        NoWeightingScheme; PListMLELoss; RankNetLoss; Router; SparseAnglELoss; SparseAutoEncoder
+        SparseCoSENTLoss; SparseCosineSimilarityLoss; SparseDistillKLDivLoss
+        SparseEmbeddingSimilarityEvaluator; SparseEncoder; SparseInformationRetrievalEvaluator
+        SparseMarginMSELoss; SparseMultipleNegativesRankingLoss; SparseTripletEvaluator; SparseTripletLoss
+        SpladeLoss; SpladePooling; SpladeRegularizerWeightSchedulerCallback; TripletEvaluator; TripletLoss
+        activation_function; chunk_size; config_sentence_transformers.json; contrast_anchors
+        contrast_positives; cross_encoder.losses.MarginMSELoss
+        cross_encoder.losses.MultipleNegativesRankingLoss; directions; distance_metric=EUCLIDEAN
+        document_regularizer_threshold; document_regularizer_weight; encode; encode_document; encode_query
+        gather_across_devices=False; guide; hardness_mode; hardness_strength; k; margin_strategy
+        matryoshka_dims; matryoshka_weights; max_active_dims; mini_batch_size; modules.json
         normalize_embeddings; partition_mode; pooling_strategy; prompts; query_regularizer_threshold
-        query_regularizer_weight; scale=20.0; sentence_bert_config.json; triplet_margin=5; truncate_dim
-        use_document_regularizer_only""",
+        query_regularizer_weight; reduction_log; scale=20.0; sentence_bert_config.json; sigma
+        student_temperature; teacher_temperature; triplet_margin=5; truncate_dim; use_document_regularizer_only
+        weighting_scheme""",
     "ml.trainer": """
         config.yaml; checkpoints/ckpt.pt; checkpoints/ckpt.<step>.pt; .lock_running; .lock_scheduled; .lock_ckpt
         state.txt; logs/main.log; profile/trace.step_<n>.json; run_<k>; RUN_DIR; add_lock_file: RuntimeError

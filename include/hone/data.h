@@ -60,8 +60,9 @@ struct HostBatch {
   std::vector<float> weight;                // 0 exactly where labels is -100
   std::vector<Doc> docs;                    // in order of (row, begin); padding belongs to none
   // "label": of each document, the index of its label; of several labels numbers, 1 where it has one, and of regression
-  // what is to be said of it. "characters": of answers to choose from, how many they have. "score": of texts to embed,
-  // how alike they are to be, and 1 (0, 0: nobody says). "token_type_ids": there where a document has two texts.
+  // what is to be said of it. "characters": of answers to choose from, how many they have. "score": of texts to embed
+  // or to rank, how alike they are to be or what each is worth, and 1 (0, 0: nobody says). "class": of texts to embed a
+  // number that those of one label have, not 0 (0: none). "token_type_ids": there where a document has two texts.
   std::map<std::string, HostColumn> extra;
   std::int64_t tokens = 0, supervised = 0;  // ids that are not padding; labels that are not -100
   HostPictures pictures = {};

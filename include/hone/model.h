@@ -173,6 +173,10 @@ class HONE_API Model : public SavedModule {
   // Whether several ranks may compute a batch together (parallel.context): a token sees others through layers of
   // src/nn alone that exchange what they see, and else is computed by itself.
   virtual bool takes_context() const { return false; }
+  // Whether ranks that compute a batch together may each have a slice of its large weights (parallel.tensor): every
+  // weight that has a TensorCut is used by layers of src/nn that know of slices. Where this is true, so is
+  // takes_context().
+  virtual bool takes_tensor() const { return false; }
   // Error(config): documents of this length would be beyond what was learned. `option` decides their length.
   void check_length(std::int64_t length, const std::string& option) const;
   // For measures of work (src/nn/flops.h); empty: it has no attention, or does not tell.

@@ -43,15 +43,23 @@ struct Init {
 };
 
 // Which part of a weight this process holds. Dimensions are those of the whole weight.
-struct Layout {
+struct HONE_API Layout {
   std::vector<std::int64_t> global_shape;  // of the whole weight: what files and Hugging Face call its shape
   std::vector<std::int64_t> shape;         // of the part
   std::vector<std::int64_t> offset;        // where the part begins
   std::vector<std::string> axes;           // of the mesh, along which each dimension is cut; "": it is not
-  // Where it is cut without regard to its dimensions: `count` of its elements, one row behind another, from `begin` on;
-  // a tensor of one dimension. -1: it is not.
+  // Where the part is cut once more without regard to its dimensions: `count` of its elements, one row behind another,
+  // from `begin` on; a tensor of one dimension. -1: it is not.
   std::int64_t begin = 0, count = -1;
   bool whole() const { return shape == global_shape && count < 0; }
+  std::int64_t numel() const;  // of the shape
+};
+
+// How ranks that compute layers together may share a weight out (parallel.tensor): along which dimension, and in how
+// many pieces that stay whole; each rank has as many, or one more. -1: each has all of it.
+struct TensorCut {
+  int dimension = -1;
+  std::int64_t pieces = 0;
 };
 
 // What a buffer becomes after an update of the weights: of its value and of the sum of what layers saw in that update's
@@ -88,7 +96,7 @@ class HONE_API Weight {
   bool is_there() const;  // filled, and its memory has not gone (fill_whole), or not come yet (quantized)
   // REQUIRES: of the layout's shape; keeps requires_grad as `trainable` says. Quantizes, where held_as() says so.
   void fill(Tensor value);
-  // Whole from now on: of a weight that was filled in part, a tensor whose memory comes and goes (nn::Residency).
+  // From now on all elements of the layout's shape: a tensor whose memory comes and goes (nn::Residency).
   void fill_whole(Tensor value);
   void set_trainable(bool trainable);
   bool trainable() const { return trainable_; }
@@ -125,6 +133,10 @@ class HONE_API Weight {
   WeightUse use_as() const { return use_as_; }
   void set_use(WeightUse use) { use_as_ = use; }
 
+  // How it may be shared out by who computes with a part of it; says nothing of what this process has (layout()).
+  const TensorCut& tensor_cut() const { return tensor_cut_; }
+  void set_tensor_cut(TensorCut cut) { tensor_cut_ = cut; }
+
   // Whether its layer's products may be made in fp8 where a pass wants that.
   bool takes_float8() const { return takes_float8_; }
   void set_takes_float8(bool takes) { takes_float8_ = takes; }
@@ -157,6 +169,7 @@ class HONE_API Weight {
   BufferUpdate update_;
   double learning_rate_scale_ = 1;
   WeightUse use_as_ = WeightUse::other;
+  TensorCut tensor_cut_;
   bool takes_float8_ = false;
   FakeQuantized fake_quantized_;
   double share_of_tokens_ = 1;

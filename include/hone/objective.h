@@ -79,6 +79,7 @@ struct Needs {
   // classification head is for that the model is given where it has none; one label is a score.
   std::vector<std::string> labels = {};
   bool compares_records = false;  // of a step with each other: it has several
+  bool texts_alone = false;  // texts to embed come one by one, each with a label
   bool masked_lm = false;  // a head for masked tokens, which the model is given where it has none
   // role -> folder, as in a recipe's model.path; "": the model as the run began with it, without what is trained beside
   // its weights.
@@ -166,6 +167,9 @@ class HONE_API Objective {
   // Whether sums() and loss() are sums over tokens, each by itself, so that several ranks may compute a micro-batch
   // together (parallel.context): then they are given some of its tokens. prepare() sees all of them on each rank.
   virtual bool takes_context() const { return false; }
+  // Whether that is so, too, where each of them has a slice of the weights (parallel.tensor): of the head it asks
+  // for losses of labels alone (nn::Head::cross_entropy).
+  virtual bool takes_tensor() const { return false; }
   // Adds to what is logged of an update, by what its terms are divided by, over all micro-batches and ranks.
   virtual void measure_step(const Sums& /*amounts*/, std::map<std::string, Metric>& /*metrics*/) const {}
   // Numbers of its own that updates have changed, by names: kept in checkpoints and given back when a run goes on.

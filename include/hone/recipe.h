@@ -90,7 +90,7 @@ struct ModelSection {
 
 // How a model is spread over ranks (hone launch, torchrun, ...).
 struct ParallelSection {
-  std::int64_t fsdp = 1, context = 1;
+  std::int64_t fsdp = 1, context = 1, tensor = 1;
   static constexpr auto fields() {
     using C = ParallelSection;
     return std::tuple{
@@ -102,6 +102,11 @@ struct ParallelSection {
               "Ranks that compute a micro-batch together, each a stretch of its tokens and, where these see each "
               "other, all tokens of some heads: long rows take so many times less memory; -1: all of them; 1: each "
               "rank has micro-batches of its own.",
+              at_least(-1), OnResume::free),
+        field("tensor", &C::tensor,
+              "Ranks that compute each layer of a micro-batch together, each with a slice of the weights of attention, "
+              "MLPs, experts and vocabulary, and a stretch of the tokens between layers (tensor parallel); -1: all of "
+              "them; 1: each rank computes whole layers.",
               at_least(-1), OnResume::free)};
   }
   HONE_API void validate(Problems& problems) const;

@@ -89,6 +89,8 @@ struct EmbeddingRecord {
   std::string query, document;           // a text, and one that is like it or answers it
   std::vector<std::string> others = {};  // that do not
   std::optional<double> score = {};      // how alike query and document are; then there are no others
+  std::vector<double> scores = {};       // what document and each other are worth to the query; empty: nobody says
+  std::string label = {};                // which class the query is of; then it stands alone
 };
 
 // One example as read.
@@ -119,6 +121,7 @@ enum class RecordKind {
   embedding,   // a text with one that is to lie near it, and others that are not: documents (Role) that share a row
   question,    // a question about a text, part of which answers it: a document for each window of the text
   seq2seq,     // a text and what is to be made of it, each a document (Role) of its own in one row
+  ranked,      // a query with texts and what each is worth to it: pairs of texts, documents (Role) that share a row
 };
 template <>
 inline constexpr auto config::enum_names<RecordKind> =
@@ -132,7 +135,8 @@ inline constexpr auto config::enum_names<RecordKind> =
                                                             {RecordKind::steps, "steps"},
                                                             {RecordKind::embedding, "embedding"},
                                                             {RecordKind::question, "question"},
-                                                            {RecordKind::seq2seq, "seq2seq"}});
+                                                            {RecordKind::seq2seq, "seq2seq"},
+                                                            {RecordKind::ranked, "ranked"}});
 
 // What a labelled text is given: names and losses are those of transformers' problem_type.
 enum class ProblemType {

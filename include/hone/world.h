@@ -52,6 +52,8 @@ class HONE_API Collectives {
   // Of ranks 0 to size - 1 together, of the `size` behind them together, and so on: those of this rank's group. By all
   // ranks, in the same order; size divides size(). What groups begin is on its way beside what all ranks do.
   virtual std::shared_ptr<Collectives> among(int size) = 0;
+  // Of the ranks that have this one's place in their groups of `size`: one of each group, in their order. Likewise.
+  virtual std::shared_ptr<Collectives> across(int size) = 0;
   // What each rank gives, in rank order.
   virtual std::vector<std::string> gather(const std::string& own) = 0;
   // By a rank that fails between what all do: says why, and from then on those that wait for others throw
@@ -81,7 +83,8 @@ class HONE_API World {
   std::unique_ptr<Begun> begin_sum(const Tensor& whole, const Tensor& share) const;     // Collectives
   std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) const;  // Collectives
   std::unique_ptr<Begun> begin_all_to_all(const Tensor& from, const Tensor& to) const;  // Collectives
-  World among(int size) const;  // Collectives; of 1: this process alone
+  World among(int size) const;   // Collectives; of 1: this process alone
+  World across(int size) const;  // Collectives; of size(): this process alone
   std::vector<std::string> gather(const std::string& own) const;
   std::vector<Sums> gather(const Sums& own) const;
   std::string from_first(const std::string& own) const;  // rank 0's

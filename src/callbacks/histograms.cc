@@ -58,7 +58,8 @@ class Histograms final : public Callback {
 
   void on_training_start(const TrainView& view) override {
     if (view.weights->shared_out())
-      throw Error(ErrorKind::config, "callbacks: histograms: not with parallel.fsdp, where no rank has a whole weight")
+      throw Error(ErrorKind::config, "callbacks: histograms: not with parallel.fsdp or parallel.tensor, where no rank "
+                                     "has a whole weight")
           .hint("the callback norms measures weights that are shared out");
     file_.emplace(Env::process().open_folder(view.run_folder), "histograms.jsonl");
     file_->keep_up_to(view.step);

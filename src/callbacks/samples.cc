@@ -166,7 +166,8 @@ class Samples final : public Callback, public generate::LanguageWriter {
 
   void on_training_start(const TrainView& view) override {
     if (view.weights->shared_out())
-      throw Error(ErrorKind::config, "callbacks: samples: not with parallel.fsdp, where no rank has a whole model")
+      throw Error(ErrorKind::config, "callbacks: samples: not with parallel.fsdp or parallel.tensor, where no rank has "
+                                     "a whole model")
           .hint("hone generate makes samples of each checkpoint");
     require_language_model(view.model, "callback samples");
     if (config_.chat) require_causal_lm(view.model, "callback samples with chat");

@@ -37,7 +37,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char *kText = "text", *kPair = "text_pair", *kQuestions = "question_answering";
+constexpr const char *kText = "text", *kPair = "text_pair";
 
 using Columns = std::map<std::string, std::string>;
 
@@ -94,9 +94,9 @@ class Classify final : public Command {
               field("chat_template", &C::chat_template,
                     "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
               field("max_length", &C::max_length,
-                    "Most tokens of a document; default: of a cross-encoder as its folder says, else the positions the "
-                    "model was made for, at most 2048; of questions what the model's run had, else 384. Longer ones "
-                    "lose their end, and what is scored its start; how many is said.",
+                    "Most tokens of a document; default: of a cross-encoder as its folder says, else what the model's "
+                    "run had, else the positions the model was made for, at most 2048; of questions what the run had, "
+                    "else 384. Longer ones lose their end, and what is scored its start; how many is said.",
                     at_least(1)),
               field("batch_size", &C::batch_size, "Documents per forward pass.", at_least(1)),
               field("words", &C::words,
@@ -201,17 +201,11 @@ class Classify final : public Command {
 
   void make_question_answers(const ModelPlace& place) {
     QuestionAnswers::How how{.columns = parse_columns(flags_.columns)};
-    const RunRecipe run(place);
-    const std::int64_t usual = std::min<std::int64_t>(model_->max_positions(), how.max_length);
-    how.max_length = flags_.max_length.value_or(run.number(kQuestions, "data", "max_length").value_or(usual));
+    const WindowSizes sizes = window_sizes(RunRecipe(place), *model_, flags_.max_length, flags_.doc_stride);
+    how.max_length = sizes.max_length, how.doc_stride = sizes.doc_stride;
     model_->check_length(how.max_length, "--max-length");
     how.batch_size = flags_.batch_size, how.json = json_;
-    QuestionFlags asked = flags_;
-    if (!asked.doc_stride) asked.doc_stride = run.number(kQuestions, "objective", "doc_stride");
-    // A stride of the run's that this length has no room for.
-    if (!flags_.doc_stride && flags_.max_length && asked.doc_stride)
-      asked.doc_stride = std::min(*asked.doc_stride, how.max_length / 4);
-    read_as_flag([&] { of_questions_.emplace(*model_, *tokenizer_, asked, std::move(how)); });
+    read_as_flag([&] { of_questions_.emplace(*model_, *tokenizer_, flags_, std::move(how)); });
   }
 
   Dataset::Options data_options(const ModelPlace& place) {

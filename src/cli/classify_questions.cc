@@ -85,11 +85,10 @@ void QuestionAnswers::add(ordered_json value, const data::Place& place) {
 
 void QuestionAnswers::add(QuestionRecord record, const data::Place& place) {
   const auto asked = std::make_shared<const QuestionRecord>(std::move(record));
-  const std::int64_t stride = flags_.doc_stride.value_or(std::min<std::int64_t>(128, how_.max_length / 4));
   Asked made;
   for (data::QuestionWindow& window :
        data::question_windows(*asked, tokenizer_, static_cast<std::size_t>(how_.max_length),
-                              static_cast<std::size_t>(stride), place.text())) {
+                              static_cast<std::size_t>(how_.doc_stride), place.text())) {
     HostDoc doc = document_of(window.ids, model_, place);
     if (window.tags.second < doc.ids.size()) {
       std::vector<std::int64_t>& types = doc.per_token["token_type_ids"];

@@ -54,7 +54,7 @@ class QuestionAnswers {
  public:
   struct How {
     std::map<std::string, std::string> columns = {};  // of question, context, id
-    std::int64_t max_length = 384, batch_size = 8;
+    std::int64_t max_length = 0, doc_stride = 0, batch_size = 8;  // of windows
     bool json = false;
   };
   // Throws Error(usage) for columns that are not read.

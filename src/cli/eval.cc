@@ -80,7 +80,8 @@ class Eval final : public Command {
                   "perplexity, of a folder of sentence-transformers how well its vectors find what belongs together, "
                   "or classification of a model with a classification head, multi_label or regression where its "
                   "config.json says so (problem_type), and regression of a cross-encoder of one label, else of one "
-                  "label (a reward model) reward, of a head for tokens token_classification, or process_reward where "
+                  "label (a reward model) reward, or ranking where its run learnt that, of a head for tokens "
+                  "token_classification, or process_reward where "
                   "its labels are false and true, of one that answers questions question_answering. Pairs "
                   "of answers are for preference and reward."),
               field("tokenizer", &C::tokenizer,
@@ -91,8 +92,9 @@ class Eval final : public Command {
               field("logits", &C::logits,
                     "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
               field("max_length", &C::max_length,
-                    "Longest row in tokens; default: as a folder of the sentence-transformers package says, else the "
-                    "positions the model was made for, at most 2048; of questions what the model's run had.",
+                    "Longest row in tokens; default: as a folder of the sentence-transformers package says, of a "
+                    "model with a classification head what its run had, else the positions the model was made for, at "
+                    "most 2048; of questions what the model's run had, else 384.",
                     at_least(1)),
               field("overlong", &C::overlong, "What to do with longer records."),
               field("packing", &C::packing, "How records share rows; they never see each other."),
@@ -273,7 +275,8 @@ class Eval final : public Command {
     std::optional<std::int64_t> with, without;
     for (std::int64_t row = 0; row < data.rows() && !(with && without); ++row)
       for (const HostDoc& doc : data.row(row))
-        if (auto& one = doc.numbers.contains("score") ? with : without; !one) one = doc.record;
+        if (doc.role == Role::query)  // of a query's texts a teacher may have said something, and of it not
+          if (auto& one = doc.numbers.contains("score") ? with : without; !one) one = doc.record;
     if (with && without)
       throw Error(ErrorKind::data, fmt::format("{}: has no score, and {} has one; expected all or none",
                                                data.record_name(*without), data.record_name(*with)))
@@ -310,6 +313,7 @@ class Eval final : public Command {
     const auto said = classifier->problem_type();
     if (said == ProblemType::multi_label_classification) return "multi_label";
     if (said == ProblemType::regression) return "regression";
+    if (run_.is_of("ranking")) return "ranking";
     const auto learnt = run_.option("classification", "objective", "problem_type");  // an adapter's model is as it was
     if (!said && learnt == "regression") return "regression";
     const bool one = classifier->labels().size() == 1;
@@ -340,9 +344,9 @@ class Eval final : public Command {
     options.loss = flags_.loss;
     options.vocab_size = model.vocab_size();
     options.records = evaluation.records();
-    const bool as_said = options.records == RecordKind::embedding || options.records == RecordKind::labelled;
+    const bool as_said = model.classifier() || options.records == RecordKind::embedding;
     options.max_length = as_said ? text_length(place_, model, flags_.max_length)
-                                 : flags_.max_length.value_or(std::min<std::int64_t>(model.max_positions(), 2048));
+                                 : flags_.max_length.value_or(usual_length(model));
     if (const Seq2SeqLm* lm = model.seq2seq_lm(); lm && options.records == RecordKind::language)
       options.records = RecordKind::seq2seq, options.targets.start = lm->decoder_start();
     options.targets.source_language = flags_.src_lang, options.targets.target_language = flags_.tgt_lang;
@@ -356,7 +360,10 @@ class Eval final : public Command {
     options.token_labels = token_labels_of({flags_.label_all_tokens, flags_.step_separator}, options.records, "--");
     if (options.records == RecordKind::steps) options.token_labels.step_separator = step_separator_;
     options.questions = questions_of(flags_.doc_stride, options.records, "--");
-    if (options.records == RecordKind::question) take_windows(options);
+    if (options.records == RecordKind::question) {
+      const WindowSizes sizes = window_sizes(run_, model, flags_.max_length, flags_.doc_stride);
+      options.max_length = sizes.max_length, options.questions.doc_stride = sizes.doc_stride;
+    }
     data::check_variables(flags_.chat_template_kwargs, "--chat-template-kwargs");
     options.chat_template_kwargs = flags_.chat_template_kwargs;
     const bool labelled = options.records == RecordKind::labelled || data::are_of_tokens(options.records);
@@ -365,16 +372,6 @@ class Eval final : public Command {
     const std::shared_ptr<const Dataset> data = Dataset::make({file}, tokenizer, options);
     if (options.records == RecordKind::embedding) check_scores(*data);
     return data;
-  }
-
-  // As the model's run had them, where they are not given.
-  void take_windows(Dataset::Options& options) const {
-    constexpr const char* kObjective = "question_answering";
-    if (!flags_.max_length)
-      options.max_length = run_.number(kObjective, "data", "max_length").value_or(options.max_length);
-    if (!flags_.doc_stride)
-      options.questions.doc_stride =
-          run_.number(kObjective, "objective", "doc_stride").value_or(options.questions.doc_stride);
   }
 
   nlohmann::ordered_json evaluate(const Model& model, const training::Evaluations& evaluations, const Dataset& data,

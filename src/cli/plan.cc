@@ -104,7 +104,8 @@ void print_memory(const RunPlan& plan, Lines& lines) {
   lines.size("answers", m.answers, "keys and values");
   lines.size("whole blocks", m.gathered, "parallel.fsdp");
   lines.size("other ranks' sums", m.exchanged, "on their way");
-  lines.size("checkpoint's copy", m.checkpoint_copy, "trainer.save.asynchronous");
+  lines.size("checkpoint's copy", m.checkpoint_copy,
+             plan.recipe.trainer.save.asynchronous ? "trainer.save.asynchronous" : "of slices by columns");
   lines.size("gaps", m.gaps);
   lines.size("the program", m.process);
 }

@@ -13,6 +13,11 @@ const config::Node* child(const config::Node* node, std::string_view key) {
   return node && node->is_map() ? node->find(std::string(key)) : nullptr;
 }
 
+std::optional<std::string> said(const config::Node* option) {
+  if (!option || option->kind() != config::Node::Kind::scalar || option->is_null()) return std::nullopt;
+  return option->text();
+}
+
 }  // namespace
 
 RunRecipe::RunRecipe(const ModelPlace& place) {
@@ -29,11 +34,17 @@ RunRecipe::RunRecipe(const ModelPlace& place) {
 
 std::optional<std::string> RunRecipe::option(std::string_view objective, std::string_view section,
                                              std::string_view key) const {
-  const config::Node *chosen = child(&root_, "objective"), *type = child(chosen, "type");
-  const config::Node* found = child(child(&root_, section), key);
-  if (!type || type->text() != objective) return std::nullopt;
-  if (!found || found->kind() != config::Node::Kind::scalar || found->is_null()) return std::nullopt;
-  return found->text();
+  return is_of(objective) ? said(child(child(&root_, section), key)) : std::nullopt;
+}
+
+bool RunRecipe::is_of(std::string_view objective) const {
+  const config::Node* type = child(child(&root_, "objective"), "type");
+  return type && type->text() == objective;
+}
+
+std::optional<std::int64_t> RunRecipe::max_length() const {
+  const std::optional<std::string> text = said(child(child(&root_, "data"), "max_length"));
+  return text ? parse_int(*text) : std::nullopt;
 }
 
 std::optional<std::int64_t> RunRecipe::number(std::string_view objective, std::string_view section,

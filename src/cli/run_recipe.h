@@ -19,6 +19,9 @@ class RunRecipe {
   // The option's text, where the run's objective is this one, and says it; nullopt: no, or it is no such run.
   std::optional<std::string> option(std::string_view objective, std::string_view section, std::string_view key) const;
   std::optional<std::int64_t> number(std::string_view objective, std::string_view section, std::string_view key) const;
+  // Whether the run's objective is this one.
+  bool is_of(std::string_view objective) const;
+  std::optional<std::int64_t> max_length() const;  // the run's data.max_length, whatever its objective
 
  private:
   config::Node root_;

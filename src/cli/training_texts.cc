@@ -186,7 +186,8 @@ bool TrainingTexts::next_record() {
   } else if (const auto* question = record.as<QuestionRecord>()) {
     waiting_.insert(waiting_.end(), {question->question, question->context});
   } else if (const auto* embedded = record.as<EmbeddingRecord>()) {
-    waiting_.insert(waiting_.end(), {embedded->query, embedded->document});
+    waiting_.push_back(embedded->query);
+    if (embedded->label.empty()) waiting_.push_back(embedded->document);
     waiting_.insert(waiting_.end(), embedded->others.begin(), embedded->others.end());
   } else if (const auto* texts = record.as<PreferenceRecord>()) {
     waiting_.push_back(texts->prompt + texts->chosen);

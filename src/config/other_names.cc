@@ -220,6 +220,10 @@ constexpr OtherName kNames[] = {
     {"context_parallel_degree", "parallel.context"},
     {"sequence_parallel_degree", "parallel.context"},
     {"cp_size", "parallel.context"},
+    {"tensor_parallel_size", "parallel.tensor"},
+    {"tensor_parallel_degree", "parallel.tensor"},
+    {"tensor_model_parallel_size", "parallel.tensor"},
+    {"tp_size", "parallel.tensor"},
 
     {"report_to", "trackers"},
     {"logger", "trackers"},

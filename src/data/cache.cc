@@ -48,7 +48,7 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
   hasher.update_int(static_cast<std::uint64_t>(options.records));
   if (options.records == RecordKind::embedding)
     hasher.update_field(options.query_prompt).update_field(options.document_prompt);
-  if (options.records == RecordKind::labelled || options.records == RecordKind::embedding ||
+  if (options.records == RecordKind::labelled || are_texts(options.records) ||
       options.records == RecordKind::seq2seq || are_of_tokens(options.records))  // cut when tokenised
     hasher.update_int(static_cast<std::uint64_t>(options.max_length))
         .update_int(static_cast<std::uint64_t>(options.overlong));
@@ -65,7 +65,8 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
         .update_field(options.targets.source_language)
         .update_field(options.targets.target_language);
   if (!text::gives_token_types(tokenizer) &&
-      (options.records == RecordKind::labelled || options.records == RecordKind::question))
+      (options.records == RecordKind::labelled || options.records == RecordKind::question ||
+       options.records == RecordKind::ranked))
     hasher.update_field("no token types");
   if (file.source.type.empty() && kind_of(file.path) == "parquet" &&
       (options.records == RecordKind::labelled || options.records == RecordKind::tagged))

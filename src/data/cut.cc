@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/option_words.h"
+#include "data/labels.h"
 
 namespace hone::data {
 namespace {
@@ -34,7 +35,7 @@ class Cutter {
 
   void add(Stretch stretch) {
     ++report_.records;
-    if (options_.records == RecordKind::embedding) return add_texts(stretch);
+    if (are_texts(options_.records)) return add_texts(stretch);
     if (options_.records == RecordKind::question) return add_windows(stretch);
     if (options_.records == RecordKind::seq2seq) return add_with_target(stretch);
     if (store_.is_labelled()) return add_labelled(stretch);

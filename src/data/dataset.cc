@@ -228,7 +228,7 @@ void PackedDataset::finish_report() {
 void PackedDataset::check_supervised() const {
   const bool asked = options_.records == RecordKind::asked && report_.rows > 0;
   const bool labelled =
-      (options_.records == RecordKind::labelled || options_.records == RecordKind::embedding) && report_.rows > 0;
+      (options_.records == RecordKind::labelled || data::are_texts(options_.records)) && report_.rows > 0;
   if (report_.supervised > 0 || labelled || asked) {
     if (order_.epoch_rows() > 0) return;
     throw Error(ErrorKind::config, fmt::format("{}: every weight is 0; expected one above it", paths()));
@@ -298,9 +298,8 @@ HostDoc PackedDataset::doc_of(const FilePart& part, const Piece& piece) const {
   if (store.counts_characters()) doc.per_document["characters"] = store.characters(piece.doc);
   if (auto placed = store.pictures(piece.begin, piece.end()); !placed.empty())
     doc.pictures = data::doc_pictures(std::move(placed), options_.pictures, record_name(doc.record));
-  if (options_.records == RecordKind::embedding)
-    if (const std::string& score = store.label_names()[store.label(piece.doc).name]; !score.empty())
-      doc.numbers["score"] = {*parse_double(score), 1};
+  if (data::are_texts(options_.records)) data::put_score(store, piece, doc);
+  if (options_.records == RecordKind::ranked) data::put_types(store, piece, doc);
   if (part.targets.empty()) return doc;
   put_target(part, piece, doc);
   data::put_types(store, piece, doc);

@@ -8,6 +8,7 @@
 
 #include "base/option_words.h"
 #include "base/strings.h"
+#include "data/labels.h"
 #include "data/prompt_fields.h"
 #include "hone/error.h"
 
@@ -24,6 +25,15 @@ std::string columns_for_texts(const std::vector<std::string>& names) {
                                     "text2", "context", "body"})},
       {"negative", first_of(names, {"negative", "negatives", "hard_negative", "contradiction", "neg"})}};
   return advise_columns(found, {{"query", "question"}, {"positive", "passage"}});
+}
+
+// The same where a list of texts has a list of scores.
+std::string columns_for_lists(const std::vector<std::string>& names) {
+  const Columns found = {
+      {"query", first_of(names, {"query", "anchor", "question"})},
+      {"documents", first_of(names, {"documents", "docs", "passages", "candidates", "texts"})},
+      {"scores", first_of(names, {"scores", "score", "labels", "label", "relevance"})}};
+  return advise_columns(found, {{"documents", "docs"}, {"scores", "labels"}});
 }
 
 // The one field of these that the row has, or "".
@@ -64,20 +74,94 @@ std::vector<std::string> numbered_negatives(const std::vector<std::string>& name
   return found;
 }
 
-double score_in(const json& value, const FieldPlace& given) {
+double score_in(const json& value, const FieldPlace& given, const char* expected) {
   const std::optional<double> number = value.is_number()   ? std::optional(value.get<double>())
                                        : value.is_string() ? parse_double(trim(value.get_ref<const std::string&>()))
                                                            : std::nullopt;
   if (!number || !std::isfinite(*number))
-    throw given.bad(value.is_string() ? hone::quoted(value.get_ref<const std::string&>()) : type_of(value), "a number");
+    throw given.bad(value.is_string() ? hone::quoted(value.get_ref<const std::string&>()) : type_of(value), expected);
   return *number;
+}
+
+// Of a list, or of a text that holds one, as tables have it; nothing: it is no list.
+std::optional<std::vector<double>> scores_in(const json& value, const FieldPlace& given) {
+  json list = value;
+  if (value.is_string() && trim(value.get_ref<const std::string&>()).starts_with('['))
+    list = json::parse(value.get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+  if (list.is_discarded()) throw given.bad(hone::quoted(value.get_ref<const std::string&>()), "a list of numbers");
+  if (!list.is_array()) return std::nullopt;
+  std::vector<double> scores;
+  for (const json& one : list) scores.push_back(score_in(one, given, "a list of numbers"));
+  return scores;
+}
+
+// Scores of a record's texts: of each; or by how much the first is above each other one, of which it says the same; one
+// number is that of two texts, or, of a query's one text, how alike they are.
+void put_scores(const json& value, const FieldPlace& given, bool is_list, EmbeddingRecord& record) {
+  const std::size_t others = record.others.size();
+  const auto found = scores_in(value, given);
+  if (!found && others == 0) return void(record.score = score_in(value, given, "a number"));
+  const std::vector<double> scores = found ? *found : std::vector{score_in(value, given, "a number, or a list")};
+  const bool margins = !is_list && others > 0 && scores.size() == others;
+  if (!margins && scores.size() != others + 1)
+    throw given.bad(found ? counted(std::ssize(scores), "number") : "one number",
+                    is_list ? fmt::format("one for each of {}", counted(static_cast<std::int64_t>(others + 1), "text"))
+                            : fmt::format("one for each of {}, or the margin over each negative",
+                                          counted(static_cast<std::int64_t>(others + 1), "text")));
+  if (!margins) return void(record.scores = scores);
+  record.scores.push_back(0);
+  for (const double margin : scores) record.scores.push_back(-margin);
+}
+
+// A query, and what is read beside it: one text with others, or a list of them, whose scores are then known.
+Form texts_form(const std::vector<std::string>& names, const std::function<std::string(const char*)>& maybe,
+                const std::function<void(const std::string&)>& missing, const Place& place) {
+  Form form;
+  form.query = one_of(maybe, {"query", "anchor", "sentence1"}, place);
+  form.positive = one_of(maybe, {"positive", "sentence2"}, place);
+  form.documents = maybe("documents");
+  form.negatives = one_of(maybe, {"negative", "negatives"}, place);
+  form.more_negatives = numbered_negatives(names);
+  form.score = one_of(maybe, {"score", "scores"}, place);
+  if (form.query.empty()) missing("query");
+  if (form.positive.empty() && form.documents.empty()) missing("positive");
+  if (form.documents.empty()) return form;
+  for (const std::string& other : {form.positive, form.negatives})
+    if (!other.empty())
+      throw Error(ErrorKind::data, fmt::format("{}: both {} and {}; expected one of them", place.text(),
+                                               hone::quoted(other), hone::quoted(form.documents)))
+          .hint(ignore_words(form.documents) + " passes over it");
+  form.more_negatives.clear();
+  if (form.score.empty()) missing("scores");
+  return form;
+}
+
+// Of a list of texts: the first of them, and the others.
+void put_documents(const json& value, const std::string& field, const Place& place, EmbeddingRecord& record) {
+  const FieldPlace given{field, place};
+  json list = value;
+  if (value.is_string()) list = json::parse(value.get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+  if (!list.is_array() || list.empty()) throw given.bad(type_of(value), "a list of texts");
+  for (const json& one : list) {
+    if (!one.is_string()) throw given.bad(type_of(one) + " in the list", "a list of texts");
+    record.others.push_back(some_text(one.get<std::string>(), field, place));
+  }
+  record.document = std::move(record.others.front());
+  record.others.erase(record.others.begin());
 }
 
 }  // namespace
 
 const std::vector<std::string>& embedding_fields() {
-  static const std::vector<std::string> names = {"query",  "positive",  "negative",  "negatives",
-                                                 "anchor", "sentence1", "sentence2", "score"};
+  static const std::vector<std::string> names = {"query",     "positive",  "negative", "negatives",
+                                                 "anchor",    "sentence1", "sentence2", "score",
+                                                 "scores",    "documents", "text",     "label"};
+  return names;
+}
+
+const std::vector<std::string>& ranked_fields() {
+  static const std::vector<std::string> names = {"query",     "positive",  "negative", "negatives", "anchor",
+                                                 "sentence1", "sentence2", "score",    "scores",    "documents"};
   return names;
 }
 
@@ -86,32 +170,38 @@ Form embedding_form(const std::vector<std::string>& names, const std::map<std::s
   const auto missing = [&](const std::string& name) {
     throw Error(ErrorKind::data,
                 fmt::format("{}: no field {}; found {}; expected query and positive, with negative, negatives or score "
-                            "where there are some",
+                            "where there are some, or text and label",
                             place.text(), hone::quoted(name), names.empty() ? "none" : list_names(names)))
-        .hint(columns_for_texts(names));
+        .hint(name == "scores" ? columns_for_lists(names) : columns_for_texts(names));
   };
   const auto maybe = field_finder(names, columns, missing);
-  Form form;
-  form.query = one_of(maybe, {"query", "anchor", "sentence1"}, place);
-  form.positive = one_of(maybe, {"positive", "sentence2"}, place);
-  form.negatives = one_of(maybe, {"negative", "negatives"}, place);
-  form.more_negatives = numbered_negatives(names);
-  form.score = maybe("score");
-  if (form.query.empty()) missing("query");
-  if (form.positive.empty()) missing("positive");
-  const std::string other = form.negatives.empty() && !form.more_negatives.empty() ? form.more_negatives[0]
-                                                                                   : form.negatives;
-  if (!other.empty() && !form.score.empty())
-    throw Error(ErrorKind::data, fmt::format("{}: both {} and {}: a score is of two texts", place.text(),
-                                             hone::quoted(other), hone::quoted(form.score)))
-        .hint(ignore_words(form.score) + " passes over it");
-  return form;
+  Form alone{.text = maybe("text"), .label = maybe("label")};
+  const bool has_more = !one_of(maybe, {"query", "anchor", "sentence1"}, place).empty() ||
+                        !one_of(maybe, {"positive", "sentence2"}, place).empty() || !maybe("documents").empty();
+  if (!has_more && !alone.text.empty() && !alone.label.empty()) return alone;
+  return texts_form(names, maybe, missing, place);
+}
+
+Form ranked_form(const std::vector<std::string>& names, const std::map<std::string, std::string>& columns,
+                 const Place& place) {
+  const auto missing = [&](const std::string& name) {
+    throw Error(ErrorKind::data,
+                fmt::format("{}: no field {}; found {}; expected query, and documents with scores, or positive and "
+                            "negative (or negatives)",
+                            place.text(), hone::quoted(name), names.empty() ? "none" : list_names(names)))
+        .hint(columns_for_lists(names));
+  };
+  return texts_form(names, field_finder(names, columns, missing), missing, place);
 }
 
 EmbeddingRecord read_embedding(const json& value, const Form& form, const Place& place) {
   const auto text = [&](const std::string& field) { return some_text(text_field(value, field, place), field, place); };
-  EmbeddingRecord record{.query = text(form.query), .document = text(form.positive)};
-  if (!form.score.empty()) record.score = score_in(*find_field(value, form.score), {form.score, place});
+  if (!form.text.empty())
+    return {.query = text(form.text),
+            .document = {},
+            .label = label_of(*find_field(value, form.label), ProblemType::single_label_classification, form.label,
+                              place)};
+  EmbeddingRecord record{.query = text(form.query), .document = form.positive.empty() ? "" : text(form.positive)};
   const auto add = [&](const std::string& field) {
     const json& others = *find_field(value, field);
     if (!others.is_array()) return record.others.push_back(text(field));
@@ -121,8 +211,11 @@ EmbeddingRecord read_embedding(const json& value, const Form& form, const Place&
       record.others.push_back(some_text(one.get<std::string>(), field, place));
     }
   };
+  if (!form.documents.empty()) put_documents(*find_field(value, form.documents), form.documents, place, record);
   if (!form.negatives.empty()) add(form.negatives);
   for (const std::string& field : form.more_negatives) add(field);
+  if (!form.score.empty())
+    put_scores(*find_field(value, form.score), {form.score, place}, !form.documents.empty(), record);
   return record;
 }
 

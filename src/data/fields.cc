@@ -106,6 +106,7 @@ const std::vector<std::string>& known_fields(RecordKind records) {
   if (records == RecordKind::asked) return asked_fields();
   if (records == RecordKind::choice) return choice_fields();
   if (records == RecordKind::embedding) return embedding_fields();
+  if (records == RecordKind::ranked) return ranked_fields();
   if (records == RecordKind::tagged) return tagged_fields();
   if (records == RecordKind::steps) return steps_fields();
   if (records == RecordKind::question) return question_fields();
@@ -122,6 +123,7 @@ const std::vector<std::string>& table_fields(RecordKind records) {
   if (records == RecordKind::asked) return asked_table_fields();
   if (records == RecordKind::choice) return choice_table_fields();
   if (records == RecordKind::embedding) return embedding_fields();
+  if (records == RecordKind::ranked) return ranked_fields();
   if (records == RecordKind::seq2seq) return seq2seq_fields();
   if (records == RecordKind::labelled) return labelled_fields();
   static const std::vector<std::string> names = {"text", "prompt", "completion", "input_ids", "labels"};
@@ -174,6 +176,7 @@ Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place
   if (records_ == RecordKind::asked) return asked_form(wanted, columns_, place);
   if (records_ == RecordKind::choice) return choice_form(wanted, columns_, place);
   if (records_ == RecordKind::embedding) return embedding_form(wanted, columns_, place);
+  if (records_ == RecordKind::ranked) return ranked_form(wanted, columns_, place);
   if (records_ == RecordKind::tagged) return tagged_form(wanted, columns_, place);
   if (records_ == RecordKind::steps) return steps_form(wanted, columns_, place);
   if (records_ == RecordKind::question) return question_form(wanted, columns_, place);
@@ -306,6 +309,7 @@ const char* needed_fields(RecordKind records) {
          : records == RecordKind::judged ? "prompt, completion and label"
          : records == RecordKind::choice ? "prompt, choices and answer"
          : records == RecordKind::embedding ? "query and positive"
+         : records == RecordKind::ranked    ? "query and texts with scores"
          : records == RecordKind::tagged    ? "tokens and tags"
          : records == RecordKind::steps     ? "prompt, completions and labels"
          : records == RecordKind::question  ? "question, context and answers"
@@ -355,7 +359,7 @@ void FieldMap::read(json value, const Place& place, Record& record) {
   }
   if (records_ == RecordKind::asked) return void(record.content = read_asked(value, form, place));
   if (records_ == RecordKind::choice) return void(record.content = read_choice(value, form, place));
-  if (records_ == RecordKind::embedding) return void(record.content = read_embedding(value, form, place));
+  if (are_texts(records_)) return void(record.content = read_embedding(value, form, place));
   if (records_ == RecordKind::tagged) return void(record.content = read_tagged(value, form, place));
   if (records_ == RecordKind::steps) return void(record.content = read_steps(value, form, place));
   if (records_ == RecordKind::question) return void(record.content = read_question(value, form, place));
@@ -427,7 +431,8 @@ void FieldMap::check_unread(const json& value, const Form& form, const Place& pl
   const bool chat = is_conversation(value, form);
   record.unread.clear();
   for (const auto& [name, field] : value.items()) {
-    const bool lost = is_extra(name) && has(used, name) && name != form.tags && form.input_ids.empty() && !chat;
+    const bool lost = is_extra(name) && has(used, name) && name != form.tags && form.input_ids.empty() && !chat &&
+                      !are_texts(records_);
     if (field.is_null() || (has(used, name) && !lost) || templates_.reads(name)) continue;
     if (!form.input_ids.empty() && goes_with_ids(name) && !has(ignore_, name)) {
       const std::string fact = contradiction(name, field);
@@ -473,7 +478,7 @@ void FieldMap::check_extras(bool conversation, bool alpaca, const Place& place) 
   for (const auto& [known, field] : columns_) {
     const bool for_alpaca = known == "input" || known == "history";
     const bool extra = has({"system", "tools", "documents", "chat_template_kwargs"}, known);
-    if ((extra && !conversation) || (for_alpaca && !alpaca))
+    if ((extra && !conversation && !are_texts(records_)) || (for_alpaca && !alpaca))
       throw Error(ErrorKind::config,
                   fmt::format("{}: columns: {} is read only with {}, which {} is not", place.path, hone::quoted(known),
                               for_alpaca ? "instruction" : "conversations", place.text()));

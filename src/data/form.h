@@ -20,7 +20,7 @@ struct Form {
   std::string text_pair = {}, label = {}, chosen = {}, rejected = {}, answer = {}, choices = {};
   std::string messages = {}, instruction = {}, input = {}, output = {}, history = {};
   std::string system = {}, tools = {}, documents = {}, variables = {}, images = {};
-  std::string query = {}, positive = {}, negatives = {}, score = {};  // of texts to embed
+  std::string query = {}, positive = {}, negatives = {}, score = {};  // of texts to embed; documents: a list of them
   std::vector<std::string> more_negatives = {};                       // of negative_1, negative_2, …
   std::string question = {}, context = {}, answers = {}, id = {};  // of questions about a text
   std::string words = {}, tags = {}, entities = {}, steps = {};  // of labels for tokens; tags also of steps

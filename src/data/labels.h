@@ -17,6 +17,9 @@ inline bool are_of_tokens(RecordKind records) {
   return records == RecordKind::tagged || records == RecordKind::steps || records == RecordKind::question;
 }
 
+// Whether such a record is a query with texts, or a text alone, whose documents share a row.
+inline bool are_texts(RecordKind records) { return records == RecordKind::embedding || records == RecordKind::ranked; }
+
 // What a field says, as LabelledRecord::label has it: a name or a whole number, as text; of several labels a JSON list
 // of them; of regression a number, of several a JSON list. White space around a label is none of it. The same label is
 // always the same text. Throws Error(data).

@@ -78,6 +78,8 @@ struct AndRecord {
   std::uint64_t operator()(const EmbeddingRecord& r) const {
     std::uint64_t all = hash_of(r.document, hash_of(r.query, hash));
     for (const std::string& other : r.others) all = hash_of(other, all);
+    for (const double score : r.scores) all = hash_of(std::to_string(score), all);
+    if (!r.label.empty()) all = hash_of(r.label, all);
     return r.score ? hash_of(std::to_string(*r.score), all) : all;
   }
 };

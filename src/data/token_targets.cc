@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <span>
 
+#include "base/hash.h"
 #include "base/strings.h"
+#include "data/embedded_tokens.h"
 #include "hone/error.h"
 
 namespace hone::data {
@@ -25,6 +29,19 @@ void put_types(const TokenStore& store, const Piece& piece, HostDoc& doc) {
   std::vector<std::int64_t>& types = doc.per_token["token_type_ids"];
   types.resize(piece.length);
   std::fill(types.begin() + second, types.end(), 1);
+}
+
+void put_score(const TokenStore& store, const Piece& piece, HostDoc& doc) {
+  const std::string& label = store.label_names()[store.label(piece.doc).name];
+  if (label.empty()) return;
+  if (label.front() == kClassMark) {
+    const std::span<const char> name = std::span(label).subspan(1);
+    doc.per_document["class"] = static_cast<std::int64_t>(hash64(std::as_bytes(name)) | 1);  // 0: there is none
+    return;
+  }
+  const std::optional<double> score = parse_double(label);
+  if (!score) throw Error(ErrorKind::data, fmt::format("damaged token cache: {} is no score", hone::quoted(label)));
+  doc.numbers["score"] = {*score, 1};
 }
 
 bool has_label(const TokenStore& store, std::int64_t doc, std::size_t name) {

@@ -18,6 +18,9 @@ std::vector<std::int64_t> token_targets(const TokenStore& store, const Targets& 
 // token_type_ids of a document of two texts, of which the second one has 1; of others nothing.
 void put_types(const TokenStore& store, const Piece& piece, HostDoc& doc);
 
+// What a text to embed or to rank has by its label (from_texts()): its score, or its class.
+void put_score(const TokenStore& store, const Piece& piece, HostDoc& doc);
+
 // Whether the document, or one of its tokens, has the label of this number among the store's.
 bool has_label(const TokenStore& store, std::int64_t doc, std::size_t name);
 

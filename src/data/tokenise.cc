@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
+#include "data/embedded_tokens.h"
 #include "data/framed_places.h"
 #include "data/labels.h"
 #include "data/pictures.h"
@@ -25,7 +26,6 @@
 #include "text/chat/chat_printed.h"
 #include "text/chat/named_templates.h"
 #include "text/tokenizer/no_tokenizer.h"
-#include "text/tokenizer/token_types.h"
 
 namespace hone::data {
 namespace {
@@ -246,67 +246,18 @@ RecordTokens as_pair(RecordTokens chosen, RecordTokens rejected) {
 }
 
 RecordTokens from_labelled(const LabelledRecord& record, const Tokenising& how, const Place& where) {
-  const std::string place = where.text();
-  RecordTokens tokens;
   TextPair texts{.first = record.text, .second = {}};
   if (record.text_pair) texts.second = *record.text_pair;
-  FittedEncoding made = how.tokenizer.encode_fitting(texts, how.labelled->most, how.labelled->keep_end);
-  const auto is_typed = [&](auto type) { return type != 0 && text::gives_token_types(how.tokenizer); };
-  const auto second = std::find_if(made.type_ids.begin(), made.type_ids.end(), is_typed);
-  if (std::any_of(second, made.type_ids.end(), [](auto type) { return type != 1; }))
-    throw Error(ErrorKind::config, place + ": the tokenizer gives types other than 0, then 1; these are not supported");
   // A plug-in's source, or a program, may have written it in its own way.
   const bool one = how.problem_type == ProblemType::single_label_classification;
   std::string label = one ? std::string(trim(record.label)) : label_of(record.label, how.problem_type, "label", where);
-  tokens.label = {std::move(label), static_cast<std::uint32_t>(second - made.type_ids.begin()),
-                  static_cast<std::uint32_t>(made.cut)};
-  tokens.labels.assign(made.ids.size(), -100);
-  tokens.ids = std::move(made.ids);
-  return tokens;
-}
-
-// One text of several that are embedded, as the tokenizer reads a text. The score is the label of all of them.
-RecordTokens from_embedded(const std::string& text, Role role, const std::string& score, const Tokenising& how) {
-  FittedEncoding made = how.tokenizer.encode_fitting({.first = text, .second = {}}, how.labelled->most,
-                                                     how.labelled->keep_end);
-  RecordTokens tokens;
-  tokens.role = role;
-  tokens.label = {score, static_cast<std::uint32_t>(made.ids.size()), static_cast<std::uint32_t>(made.cut)};
-  tokens.labels.assign(made.ids.size(), -100);
-  tokens.ids = std::move(made.ids);
-  return tokens;
-}
-
-RecordTokens from_texts(const EmbeddingRecord& record, const Tokenising& how, const std::string& place) {
-  const std::string score = record.score ? fmt::format("{}", *record.score) : "";
-  RecordTokens all = from_embedded(how.query_prompt + record.query, Role::query, score, how);
-  const auto add = [&](const std::string& text, Role role) {
-    all.companions.push_back(from_embedded(how.document_prompt + text, role, score, how));
-  };
-  add(record.document, Role::chosen);
-  for (const std::string& other : record.others) add(other, Role::rejected);
-  const auto nothing = [](const RecordTokens& one) { return one.ids.empty(); };
-  if (nothing(all) || std::any_of(all.companions.begin(), all.companions.end(), nothing))
-    throw Error(ErrorKind::data, place + ": a text has no tokens; expected some to embed")
-        .hint("leave the record out");
-  return all;
-}
-
-// Behind a prompt that fills max_length every text would be the same.
-void require_rest(const std::string& prompt, const char* of, const Tokenising& how) {
-  if (prompt.empty() || !how.labelled || how.labelled->most == 0 || how.labelled->keep_end) return;
-  const std::size_t tokens = how.tokenizer.encode_fitting({.first = prompt, .second = {}}, 0).ids.size();
-  if (tokens < how.labelled->most) return;
-  throw Error(ErrorKind::config,
-              fmt::format("the prompt before {} has {} tokens and max_length is {}: nothing of a text is left; "
-                          "expected a shorter prompt", of, tokens, how.labelled->most))
-      .hint("raise " + option_words("data.max_length"));
+  return labelled_tokens(texts, std::move(label), how, where.text());
 }
 
 // What policy keeps some of what is too long: the rest of it is not even stored.
 std::optional<LabelledTokenising> labelled_of(const Dataset::Options& options) {
   const bool labelled = options.records == RecordKind::labelled || are_of_tokens(options.records);
-  const bool has_texts = options.records == RecordKind::embedding || options.records == RecordKind::seq2seq;
+  const bool has_texts = are_texts(options.records) || options.records == RecordKind::seq2seq;
   if (!labelled && !has_texts) return std::nullopt;
   const bool cuts = options.records == RecordKind::question ||  // into windows
                     (options.overlong != Overlong::drop && options.overlong != Overlong::error);
@@ -375,6 +326,7 @@ void check_kind(const Record& record, RecordKind wanted, const std::string& plac
                           : record.as<PreferenceRecord>() || record.as<ChatPreferenceRecord>() ? RecordKind::preference
                                                                                                : RecordKind::language;
   if (kind == wanted || (wanted == RecordKind::judged && kind == RecordKind::preference)) return;
+  if (wanted == RecordKind::ranked && kind == RecordKind::embedding) return;
   const auto* ids = record.as<IdsRecord>();
   if (wanted == RecordKind::seq2seq && (record.as<PromptRecord>() || (ids && ids->labels))) return;
   const auto name = [](RecordKind one) {
@@ -464,7 +416,7 @@ RecordTokens tokens_of(const Record& record, const Tokenising& how, const std::s
     return from_choices(*choices, how, place);
   }
   if (const auto* embedded = record.as<EmbeddingRecord>()) {
-    if (how.loss) fail_loss("texts to embed", "none of their tokens is learnt");
+    if (how.loss) fail_loss(noun_of(how.records), "none of their tokens is learnt");
     return from_texts(*embedded, how, place);
   }
   if (texts)

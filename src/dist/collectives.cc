@@ -89,7 +89,7 @@ void RankCollectives::compute_on(at::Device device) {
         .hint("one process alone, or --trainer.device=cpu");
   refuse_one_for_two(device, gather(how->identity(device)));
   connect(device);
-  for (const auto& [size, group] : groups_) group->connect(device);
+  for (const auto& [key, group] : groups_) group->connect(device);
 }
 
 void RankCollectives::connect(at::Device device) {
@@ -109,13 +109,20 @@ std::shared_ptr<c10d::Store> with_prefix(const std::string& prefix, c10d::Store&
 
 }  // namespace
 
-std::shared_ptr<RankCollectives> RankCollectives::group(int size) {
-  HONE_ASSERT(size > 1 && size_ % size == 0);
-  std::shared_ptr<RankCollectives>& made = groups_[size];
+RankCollectives::GroupPlace RankCollectives::place_in(const GroupKey& key) const {
+  const auto [cut, size] = key;
+  if (cut == Cut::among) return {rank_ % size, size, fmt::format("groups of {}/{}", size, rank_ / size)};
+  return {rank_ / size, size_ / size, fmt::format("across groups of {}/{}", size, rank_ % size)};
+}
+
+std::shared_ptr<RankCollectives> RankCollectives::group(Cut cut, int size) {
+  HONE_ASSERT(size > 1 && size_ % size == 0 && (cut == Cut::among || size < size_));
+  std::shared_ptr<RankCollectives>& made = groups_[{cut, size}];
   if (made) return made;
-  std::shared_ptr<c10d::Store> keys = with_prefix(fmt::format("groups of {}/{}", size, rank_ / size), *store_);
-  std::unique_ptr<HostExchange> host = host_->among(rank_ % size, size, *keys);
-  made = std::make_shared<RankCollectives>(rank_ % size, size, std::move(host), std::move(keys));
+  const GroupPlace place = place_in({cut, size});
+  std::shared_ptr<c10d::Store> keys = with_prefix(place.name, *store_);
+  std::unique_ptr<HostExchange> host = host_->among(place.rank, place.size, *keys);
+  made = std::make_shared<RankCollectives>(place.rank, place.size, std::move(host), std::move(keys));
   if (device_) made->connect(on_);
   return made;
 }
@@ -134,9 +141,10 @@ std::string RankCollectives::meet_again(const std::string& why) {
     again_ = with_prefix("again", *store_);
     // Whoever waits on a device for the one that has failed does not hear of it.
     go_by(host_->anew(*again_, /*soon=*/device_ != nullptr));
-    for (const auto& [size, group] : groups_) {
-      group->again_ = with_prefix(fmt::format("groups of {}/{}", size, rank_ / size), *again_);
-      group->go_by(host_->among(rank_ % size, size, *group->again_));
+    for (const auto& [key, group] : groups_) {
+      const GroupPlace place = place_in(key);
+      group->again_ = with_prefix(place.name, *again_);
+      group->go_by(host_->among(place.rank, place.size, *group->again_));
     }
     require_devices_at_one_point();
     return std::string(first.begin(), first.end());
@@ -146,7 +154,7 @@ std::string RankCollectives::meet_again(const std::string& why) {
 // Ways between devices stay, and what is under way there with them.
 void RankCollectives::require_devices_at_one_point() const {
   std::string own = std::to_string(begun_there_);
-  for (const auto& [size, group] : groups_) own += fmt::format(" {}", group->begun_there_);
+  for (const auto& [key, group] : groups_) own += fmt::format(" {}", group->begun_there_);
   for (const std::string& other : host_->gather(own))
     if (other != own)
       throw Error(ErrorKind::peer, fmt::format("ranks have begun other exchanges on their devices; got {}, expected {}",
@@ -221,7 +229,7 @@ Traffic RankCollectives::traffic() const {
   Times all = host_->times();
   add_times_there(all);
   std::uint64_t bytes = bytes_;
-  for (const auto& [size, group] : groups_) bytes += group->bytes_, group->add_times_there(all);
+  for (const auto& [key, group] : groups_) bytes += group->bytes_, group->add_times_there(all);
   return {bytes, all.on_the_way, all.waited};
 }
 

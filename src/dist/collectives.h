@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dist/exchange.h"
@@ -22,8 +23,10 @@ class RankCollectives final : public Collectives {
   std::unique_ptr<Begun> begin_sum(const Tensor& whole, const Tensor& share) override;
   std::unique_ptr<Begun> begin_gather(const Tensor& share, const Tensor& whole) override;
   std::unique_ptr<Begun> begin_all_to_all(const Tensor& from, const Tensor& to) override;
-  std::shared_ptr<Collectives> among(int size) override { return group(size); }
-  std::shared_ptr<RankCollectives> group(int size);  // among(); the same one each time
+  std::shared_ptr<Collectives> among(int size) override { return group(Cut::among, size); }
+  std::shared_ptr<Collectives> across(int size) override { return group(Cut::across, size); }
+  enum class Cut { among, across };
+  std::shared_ptr<RankCollectives> group(Cut cut, int size);  // the same one each time
   std::vector<std::string> gather(const std::string& own) override { return host_->gather(own); }
   std::string meet_again(const std::string& why) override;  // of all ranks, not of a group's
   Traffic traffic() const override;  // with that of groups
@@ -47,7 +50,14 @@ class RankCollectives final : public Collectives {
   std::unique_ptr<Exchange> device_;  // null: only what lies on the host travels
   std::uint64_t bytes_ = 0;
   std::int64_t begun_there_ = 0;  // exchanges of the device
-  std::map<int, std::shared_ptr<RankCollectives>> groups_;  // by size
+  using GroupKey = std::pair<Cut, int>;
+  // A rank's place in such a group, and where in a store its ranks find each other.
+  struct GroupPlace {
+    int rank = 0, size = 1;
+    std::string name;
+  };
+  GroupPlace place_in(const GroupKey& key) const;
+  std::map<GroupKey, std::shared_ptr<RankCollectives>> groups_;
 };
 
 }  // namespace hone::dist

@@ -59,9 +59,11 @@ class Watched final : public Collectives {
     devices_->watch(inner_);
   }
   std::shared_ptr<Collectives> among(int size) override {
-    const std::shared_ptr<RankCollectives> group = watched([&] { return inner_->group(size); });
-    if (group->has_device()) devices_->watch(group);
-    return std::shared_ptr<Watched>(new Watched(group, watchdog_, devices_, size));
+    return part(RankCollectives::Cut::among, size, /*within=*/size);
+  }
+  // To the watchdog they are of all ranks, which all make them at one point.
+  std::shared_ptr<Collectives> across(int size) override {
+    return part(RankCollectives::Cut::across, size, /*within=*/0);
   }
   void sum(Tensor& x) override {
     watched([&] { return inner_->sum(x), 0; });
@@ -101,6 +103,12 @@ class Watched final : public Collectives {
     Watched& all_;
     std::unique_ptr<Begun> inner_;
   };
+
+  std::shared_ptr<Collectives> part(RankCollectives::Cut cut, int size, int within) {
+    const std::shared_ptr<RankCollectives> group = watched([&] { return inner_->group(cut, size); });
+    if (group->has_device()) devices_->watch(group);
+    return std::shared_ptr<Watched>(new Watched(group, watchdog_, devices_, within));
+  }
 
   template <class Call>
   auto watched(const Call& call) -> decltype(call()) {

@@ -85,6 +85,10 @@ std::unique_ptr<Begun> World::begin_all_to_all(const Tensor& from, const Tensor&
 
 World World::among(int size) const { return size == 1 ? World() : World(together_->among(size)); }
 
+World World::across(int size) const {
+  return size == this->size() ? World() : size == 1 ? *this : World(together_->across(size));
+}
+
 std::vector<std::string> World::gather(const std::string& own) const {
   return together_ ? together_->gather(own) : std::vector<std::string>{own};
 }

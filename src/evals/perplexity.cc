@@ -8,7 +8,9 @@
 #include "hone/evaluation.h"
 #include "hone/layers.h"
 #include "hone/registry.h"
+#include "nn/context.h"
 #include "nn/finite.h"
+#include "ops/cross_entropy.h"
 #include "tensor/host.h"
 
 namespace hone::evals {
@@ -29,6 +31,7 @@ class Perplexity final : public Evaluation {
 
   Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const CausalLm& lm = *model.causal_lm();
+    if (batch.context && batch.context->shares_weights()) return of_own_tokens(lm.head(), output, batch, pass);
     Measured all;
     const Tensor wanted = batch.labels_BT.ne(-100).flatten().nonzero().squeeze(-1);
     const Tensor hidden_ND = output.hidden_BTD.flatten(0, 1).index_select(0, wanted);
@@ -60,6 +63,12 @@ class Perplexity final : public Evaluation {
     double nll = 0;
     std::int64_t right = 0;
   };
+  // No rank has whole logits: sums of losses are in the head's type.
+  static Sums of_own_tokens(const nn::Head& head, const Output& output, const Batch& batch, const Pass& pass) {
+    ops::LossSums sums;
+    const Tensor nll = head.cross_entropy(output.hidden_BTD, batch.labels_BT, {}, pass, {}, &sums);
+    return {{"nll", host::number(nll)}, {"right", host::number(sums.right)}, {"tokens", host::number(sums.weight)}};
+  }
   static void add_chunk(const Tensor& logits_NV, const Tensor& labels_N, Measured& all) {
     const Tensor chosen_N = logits_NV.gather(1, labels_N.unsqueeze(1)).squeeze(1);
     all.nll += host::number((logits_NV.logsumexp(1) - chosen_N).sum(at::kDouble));

@@ -121,9 +121,10 @@ void WritingSection::validate(Problems& problems) const {
 void WrittenAnswers::check(const Model& model) const {
   require_language_model(model, "evaluation " + name_);
   bool is_part = false;
-  model.each_weight([&](const std::string&, const Weight& weight) { is_part |= weight.layout().count >= 0; });
+  model.each_weight([&](const std::string&, const Weight& weight) { is_part |= !weight.layout().whole(); });
   if (!is_part) return;
-  throw Error(ErrorKind::config, "evaluation " + name_ + ": not with parallel.fsdp, where no rank has a whole model")
+  throw Error(ErrorKind::config, "evaluation " + name_ +
+                                     ": not with parallel.fsdp or parallel.tensor, where no rank has a whole model")
       .hint("hone eval measures checkpoints");
 }
 

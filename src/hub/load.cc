@@ -50,7 +50,7 @@ Tensor read_tensor(const std::string& name, const SafetensorsSet::Place& place, 
     if (reinterpret_cast<std::uintptr_t>(data) % c10::elementSize(type) == 0)
       return weight.part_of(at::from_blob(data, weight.shape(), [bytes](void*) {}, at::TensorOptions().dtype(type)));
   }
-  const bool part = weight.layout().count >= 0;  // this rank's alone
+  const bool part = weight.layout().count >= 0 && weight.layout().shape == weight.shape();  // this rank's alone
   Tensor made = part ? at::empty({weight.layout().count}, type) : at::empty(weight.shape(), type);
   const std::span<std::byte> into = host::mutable_bytes(made);
   const std::int64_t begin = part ? weight.layout().begin * made.element_size() : 0;
@@ -144,7 +144,8 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
   if (weight.init().kind == Init::Kind::ones) return at::ones(weight.shape(), fp32);
   if (weight.init().kind == Init::Kind::zeros) return at::zeros(weight.shape(), fp32);
   if (const Init& init = weight.init(); init.kind == Init::Kind::ramp || init.kind == Init::Kind::log_ramp) {
-    const Tensor steps = at::linspace(init.first, init.last, weight.numel(), fp32).view(weight.shape());
+    const Tensor steps =
+        at::linspace(init.first, init.last, weight.shape().back(), fp32).expand(weight.shape()).contiguous();
     return init.kind == Init::Kind::ramp ? steps : steps.log();
   }
   const Random random(seed, "init/" + name);

@@ -45,7 +45,7 @@ void check_memory(const Module& model, WeightTypes types) {
       needed += static_cast<double>(ops::quantized_bytes(weight.shape(), weight.held_as()));
       return;
     }
-    const std::int64_t count = weight.layout().count < 0 ? weight.numel() : weight.layout().count;  // a rank's share
+    const std::int64_t count = weight.layout().count < 0 ? weight.layout().numel() : weight.layout().count;  // a rank's
     needed += static_cast<double>(count) * static_cast<double>(c10::elementSize(type_of(weight, types)));
   });
   const double there = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));

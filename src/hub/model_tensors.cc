@@ -157,6 +157,15 @@ bool ModelTensors::is_of_mistral4(const std::string& name) const {
 
 bool ModelTensors::may_be_turned(const std::string& name) const { return keeps_stacks_ && is_of_all_experts(name); }
 
+namespace {
+// Beside an expert that every token goes to.
+bool is_of_llama4(const std::string& name, const auto& places) {
+  constexpr std::string_view module = ".feed_forward.";
+  const std::size_t at = name.find(module);
+  return at != name.npos && places.contains(name.substr(0, at) + ".feed_forward.shared_expert.gate_proj.weight");
+}
+}  // namespace
+
 void ModelTensors::split_experts() {
   Places made;
   for (auto place = places_.begin(); place != places_.end();) {
@@ -164,7 +173,7 @@ void ModelTensors::split_experts() {
     const bool of_both = name.ends_with(kGateAndUp);
     const Packed* weight = packed(name);
     const bool stays = keeps_stacks_ || (weight && !weight->can_be_split()) || places_.contains(name + "_bias") ||
-                       is_of_gemma4(name) || is_of_mistral4(name);
+                       is_of_gemma4(name) || is_of_mistral4(name) || is_of_llama4(name, places_);
     if (!is_of_all_experts(name) || place->second.tensor->shape.size() != 3 || stays) {
       ++place;
       continue;

@@ -135,7 +135,7 @@ ModelFiles model_files(Model& model, const std::filesystem::path& source, const 
 SavedWeights weights_of(const Module& model) {
   SavedWeights weights;
   model.each_weight([&](const std::string& name, const Weight& weight) {
-    HONE_ASSERT(weight.layout().whole());
+    HONE_ASSERT(weight.layout().count < 0);
     weights.push_back({name, weight.whole().detach(), weight.use().scalar_type(), weight.is_buffer()});
   });
   return weights;

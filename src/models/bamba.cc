@@ -70,6 +70,13 @@ class BambaBlock final : public nn::ResidualBlock {
     x += mamba ? (*mamba)(input_layernorm(x), pass) : (*self_attn)(input_layernorm(x), pass);
     x += feed_forward(pre_ff_layernorm(x), pass);
   }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    mamba ? mamba->describe(layer, pass) : self_attn->describe(layer, pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = pre_ff_layernorm.weight.use();
+    layer.mlp = feed_forward.with_adapters(pass);
+    return layer;
+  }
 
  private:
   const BambaShape& s;

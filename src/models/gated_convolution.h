@@ -5,8 +5,12 @@
 
 #include <ATen/ATen.h>
 
+#include <memory>
+#include <utility>
+
 #include "hone/layers.h"
 #include "hone/memory_layers.h"
+#include "nn/decoding/pre_norm.h"
 
 namespace hone::models {
 
@@ -23,6 +27,13 @@ class GatedConvolution final : public Module {
     const auto made = nn::linears(x_1ND, {&in_proj}, pass)[0].squeeze(0).chunk(3, -1);
     const Tensor &in_gate_ND = made[0], &out_gate_ND = made[1], &x_ND = made[2];
     return out_proj((out_gate_ND * conv(in_gate_ND * x_ND, pass)).unsqueeze(0), pass);
+  }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    nn::MemoryForm form{.kind = nn::MemoryForm::Kind::convolution,
+                        .in = {in_proj.with_adapter(pass)},
+                        .out = out_proj.with_adapter(pass)};
+    form.convolution = {conv.weight.use().squeeze(1), conv.bias ? conv.bias->use() : Tensor(), /*silu=*/false};
+    layer.memory = std::make_shared<const nn::MemoryForm>(std::move(form));
   }
 
  private:

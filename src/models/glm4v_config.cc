@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "hone/config_read.h"
 #include "hone/layers.h"
 #include "models/check_parameters.h"
@@ -23,8 +25,6 @@ constexpr const char *kGlmTexts = "glm4v_text", *kGlmTower = "glm4v_vision";
 bool is_glm46v(const Glm4vConfig& c) { return c.model_type == "glm46v"; }
 
 void check_glm_tower(const Glm4vVisionConfig& c, Problems& problems) {
-  problems.require(c.model_type == kGlmTower || c.model_type == "glm4v" || c.model_type == "glm46v", "model_type",
-                   fmt::format("got \"{}\", expected {}", c.model_type, kGlmTower));
   nn::read_activation(c.hidden_act, "hidden_act", problems);
   problems.require(c.in_channels == 3, "in_channels", fmt::format("got {}, expected 3", c.in_channels));
   problems.require(c.hidden_size % c.num_heads == 0 && (c.hidden_size / c.num_heads) % 4 == 0, "hidden_size",
@@ -36,16 +36,6 @@ void check_glm_tower(const Glm4vVisionConfig& c, Problems& problems) {
   check_parameters(static_cast<double>(c.depth) * wide * (4 * wide + 3 * out) +
                        3 * out * static_cast<double>(c.intermediate_size),
                    "hidden_size", problems);
-}
-
-void read_glm_tower(const Glm4vConfig& c, Glm4vShape& s, Problems& problems) {
-  const std::size_t before = problems.size();
-  read_section(c.vision_config, "vision_config", s.tower, problems);
-  if (problems.size() != before) return;
-  const Problems::Scope scope(problems, "vision_config.");
-  check_glm_tower(s.tower, problems);
-  s.theta = axial_theta(s.tower.rope_parameters, problems);
-  s.side = s.tower.image_size / s.tower.patch_size;
 }
 
 void read_glm_texts(const Glm4vConfig& c, Glm4vShape& s, Problems& problems) {
@@ -83,7 +73,25 @@ void read_glm_texts(const Glm4vConfig& c, Glm4vShape& s, Problems& problems) {
   check_sections(s.sections, s.texts, problems);
 }
 
-Node glm_tower_config(const Glm4vVisionConfig& c, double theta, const std::string& dtype) {
+}  // namespace
+
+void read_glm_tower(const config::Open& section, const std::vector<std::string>& types, Glm4vTowerShape& s,
+                    Problems& problems) {
+  const std::size_t before = problems.size();
+  s.tower.model_type = types.front();
+  read_section(section, "vision_config", s.tower, problems);
+  if (problems.size() != before) return;
+  const Problems::Scope scope(problems, "vision_config.");
+  const std::string& type = s.tower.model_type;
+  problems.require(std::find(types.begin(), types.end(), type) != types.end(), "model_type",
+                   fmt::format("got \"{}\", expected {}", type, types.front()));
+  check_glm_tower(s.tower, problems);
+  s.theta = axial_theta(s.tower.rope_parameters, problems);
+  s.side = s.tower.image_size / s.tower.patch_size;
+}
+
+Node glm_tower_config(const Glm4vTowerShape& s, const char* type, const std::string& dtype) {
+  const Glm4vVisionConfig& c = s.tower;
   Node node = Node::map();
   const auto put = [&](const char* key, const auto& value) {
     node.at_or_add(key) = config::Values<std::remove_cvref_t<decltype(value)>>::write(value);
@@ -96,20 +104,18 @@ Node glm_tower_config(const Glm4vVisionConfig& c, double theta, const std::strin
   put("hidden_size", c.hidden_size), put("image_size", c.image_size), put("in_channels", c.in_channels);
   node.at_or_add("initializer_range") = nn::hf_float(c.initializer_range);
   put("intermediate_size", c.intermediate_size);
-  node.at_or_add("model_type") = hf_text(kGlmTower);
+  node.at_or_add("model_type") = hf_text(type);
   put("num_heads", c.num_heads), put("out_hidden_size", c.out_hidden_size), put("patch_size", c.patch_size);
   node.at_or_add("rms_norm_eps") = nn::hf_float(c.rms_norm_eps);
-  node.at_or_add("rope_parameters") = write_axial(theta);
+  node.at_or_add("rope_parameters") = write_axial(s.theta);
   put("spatial_merge_size", c.spatial_merge_size), put("temporal_patch_size", c.temporal_patch_size);
   return node;
 }
 
-}  // namespace
-
 Glm4vShape resolve(const Glm4vConfig& c, Problems& problems) {
   Glm4vShape s;
   const std::size_t before = problems.size();
-  read_glm_tower(c, s, problems);
+  read_glm_tower(c.vision_config, {kGlmTower, "glm4v", "glm46v"}, s, problems);
   if (problems.size() == before) read_glm_texts(c, s, problems);
   if (problems.size() != before) return s;
   problems.require(s.tower.out_hidden_size == s.texts.hidden, "vision_config.out_hidden_size",
@@ -144,7 +150,7 @@ Node to_hf_config(const Glm4vConfig& c, const Glm4vShape& s, const std::string& 
   node.at_or_add("video_end_token_id") = hf_number(c.video_end_token_id.value_or(is_glm46v(c) ? 151362 : 151342));
   node.at_or_add("video_start_token_id") = hf_number(c.video_start_token_id.value_or(is_glm46v(c) ? 151361 : 151341));
   node.at_or_add("video_token_id") = hf_number(c.video_token_id);
-  node.at_or_add("vision_config") = glm_tower_config(s.tower, s.theta, dtype);
+  node.at_or_add("vision_config") = glm_tower_config(s, kGlmTower, dtype);
   return node;
 }
 

@@ -24,7 +24,8 @@ struct Glm4vVisionConfig {
     using C = Glm4vVisionConfig;
     constexpr config::Range size{.low = 1, .high = 2147483647}, side{.low = 1, .high = 65536};
     return std::tuple{
-        field("model_type", &C::model_type, "Must be glm4v_vision; older files call it glm4v."),
+        field("model_type", &C::model_type,
+              "Must be glm4v_vision, glm4v_moe_vision in glm4v_moe; older files call it as the whole."),
         field("depth", &C::depth, "Transformer blocks.", {.low = 1, .high = 10000}),
         field("hidden_size", &C::hidden_size, "Width of the residual stream.", size),
         field("num_heads", &C::num_heads, "Attention heads.", side),
@@ -76,17 +77,23 @@ struct Glm4vConfig {
 };
 
 // What it means.
-struct Glm4vShape {
+struct Glm4vTowerShape {
+  Glm4vVisionConfig tower;
+  double theta = 10000;   // of the tower's rotations
+  std::int64_t side = 0;  // of the square of learned positions
+};
+struct Glm4vShape : Glm4vTowerShape {
   LlamaConfig text_config;
   LlamaShape texts;
-  Glm4vVisionConfig tower;
-  double theta = 10000;                // of the tower's rotations
-  std::int64_t side = 0;               // of the square of learned positions
   std::vector<std::int64_t> sections;  // pairs of a head that turn by time, height and width
   std::vector<std::string> left_out;   // ids of texts that are no tokens of the model
   PictureInput input;
 };
 Glm4vShape resolve(const Glm4vConfig& config, Problems& problems);
+// The section vision_config, whose model_type is the first of these, or another one; and how it is written.
+void read_glm_tower(const config::Open& section, const std::vector<std::string>& types, Glm4vTowerShape& shape,
+                    Problems& problems);
+config::Node glm_tower_config(const Glm4vTowerShape& shape, const char* type, const std::string& dtype);
 config::Node to_hf_config(const Glm4vConfig& config, const Glm4vShape& shape, const std::string& dtype);
 
 }  // namespace hone::models

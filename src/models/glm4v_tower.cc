@@ -83,7 +83,7 @@ Tensor GlmMerger::operator()(const Tensor& x_MD, const Pass& pass) const {
   return mlp(nn::activate(post_projection_norm(proj(x_1MD, pass)), ops::Activation::gelu), pass).squeeze(0);
 }
 
-Glm4vTower::Glm4vTower(const Glm4vShape& shape)
+Glm4vTower::Glm4vTower(const Glm4vTowerShape& shape)
     : c(shape.tower),
       theta_(shape.theta),
       side_(shape.side),

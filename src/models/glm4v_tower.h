@@ -42,7 +42,7 @@ class GlmMerger final : public Module {
 
 class Glm4vTower final : public Module {
  public:
-  explicit Glm4vTower(const Glm4vShape& shape);
+  explicit Glm4vTower(const Glm4vTowerShape& shape);
   // Patches as the processor gives them: those of a token one after another. Returns a vector for each token.
   Tensor operator()(const Pictures& pictures, const Pass& pass) const;  // [M, out]
 

@@ -80,7 +80,7 @@ GptOssShape resolve(const GptOssConfig& given, Problems& problems) {
 
 void GptOssConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-class GptOss final : public Balanced<LlamaModel<PreNormBlock<GptOssShape, nn::StackedMlp>, GptOssShape>> {
+class GptOss final : public Balanced<DecodingLlama<PreNormBlock<GptOssShape, nn::StackedMlp>, GptOssShape>> {
  public:
   GptOss(const GptOssConfig& config, const HeadRequest& head) : Balanced(shape_of(config, head)), config_(config) {}
   config::Node hf_config() const override {

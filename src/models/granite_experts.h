@@ -3,7 +3,10 @@
 // Letters in tensor names: N tokens, D hidden.
 #pragma once
 
+#include <memory>
+
 #include "models/expert_stacks.h"
+#include "nn/decoding/pre_norm.h"
 #include "nn/experts.h"
 #include "ops/router.h"
 
@@ -27,6 +30,17 @@ class GraniteExperts final : public Module {
     const ops::Routing routing = ops::route(choice.expert_NK, o.experts);
     if (pass.training) nn::measure_routing(pass, choice.probability_E, routing.slots, x_ND.size(0), o.per_token);
     return ops::routed_mlp(x_ND, choice.weight_NK, routing, experts.each(), o.activation).unsqueeze(0);
+  }
+  // What the short way of decoding makes (nn/decoding).
+  nn::RoutedForm form(const Pass& pass) const {
+    return {.router = router.with_adapter(pass),
+            .per_token = o.per_token,
+            .normalise = true,
+            .experts = experts.each(),
+            .activation = o.activation};
+  }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    layer.routed = std::make_shared<const nn::RoutedForm>(form(pass));
   }
 
  private:

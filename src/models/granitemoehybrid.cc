@@ -84,6 +84,19 @@ class GraniteHybridBlock final : public nn::ResidualBlock {
     x += scaled(mamba ? (*mamba)(input_layernorm(x), pass) : (*self_attn)(input_layernorm(x), pass), s.residual_scale);
     x += scaled(mlp(post_attention_layernorm(x), pass), s.residual_scale);
   }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    mamba ? mamba->describe(layer, pass) : self_attn->describe(layer, pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
+    if (!experts) {
+      shared_mlp.describe(layer, pass);
+      return layer;
+    }
+    nn::RoutedForm form = experts->form(pass);
+    form.shared = shared_mlp.with_adapters(pass, layer);
+    layer.routed = std::make_shared<const nn::RoutedForm>(std::move(form));
+    return layer;
+  }
 
  private:
   Tensor mlp(const nn::Input& x_1ND, Pass& pass) const {

@@ -74,6 +74,11 @@ class GraniteSharedMlp final : public Module {
     const Tensor normed_1ND = x_1ND, routed_1ND = experts(normed_1ND, pass);
     return shared_mlp ? routed_1ND + (*shared_mlp)(normed_1ND, pass) : routed_1ND;
   }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    nn::RoutedForm form = experts.form(pass);
+    if (shared_mlp) form.shared = shared_mlp->with_adapters(pass, layer);
+    layer.routed = std::make_shared<const nn::RoutedForm>(std::move(form));
+  }
 
  private:
   GraniteExperts& experts;

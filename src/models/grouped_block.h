@@ -14,6 +14,7 @@ namespace hone::models {
 // Experts, or in some layers a plain MLP.
 class GroupedMlp final : public Module {
  public:
+  static constexpr bool kTakesTensor = true;  // both know of slices
   GroupedMlp(const GroupedShape& s, std::int64_t layer) {
     if (s.experts.sparse[static_cast<std::size_t>(layer)])
       routed_ = &child<nn::RoutedMlp>("", s.experts.options(s, layer));
@@ -23,6 +24,9 @@ class GroupedMlp final : public Module {
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
     return routed_ ? (*routed_)(x_1ND, pass) : (*plain_)(x_1ND, pass);
   }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    routed_ ? routed_->describe(layer, pass) : describe_mlp(*plain_, layer, pass);
+  }
 
  private:
   const nn::RoutedMlp* routed_ = nullptr;  // one of the two
@@ -31,8 +35,8 @@ class GroupedMlp final : public Module {
 
 // A: the attention; S: a GroupedShape, or more; M: experts or MLP, made as GroupedMlp is.
 template <class A, class S, class M = GroupedMlp>
-class GroupedModel : public Balanced<LlamaModel<PreNormBlock<S, M, A>, S>> {
-  using Base = Balanced<LlamaModel<PreNormBlock<S, M, A>, S>>;
+class GroupedModel : public Balanced<DecodingLlama<PreNormBlock<S, M, A>, S>> {
+  using Base = Balanced<DecodingLlama<PreNormBlock<S, M, A>, S>>;
 
  public:
   using Base::Base;

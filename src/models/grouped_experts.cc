@@ -36,6 +36,7 @@ GroupedDefaults grouped_defaults(const std::string& type) {
     return {192, 8, 1536, 1, 0, 0, 1, 2.826, true, false, false, true, true, "num_experts", "num_shared_experts"};
   if (type == "afmoe")
     return {64, 6, 1408, 2, 0, 0, 1, 1, true, false, true, false, false, "num_experts", "num_shared_experts"};
+  if (type == "glm4v_moe_text") return {128, 8, 1408, 1, 1, 1, 1, 1, true, false, true, false, /*guesses=*/false};
   if (type == "mistral4") return {128, 4, 2048, 1, 1, 1, 0, 1, true, /*by_softmax=*/true, true, false, false};
   return {64, 4, 1536, 1, 1, 1, 1, 1.8, true, false, false, /*lists_types=*/true};  // glm4_moe_lite
 }

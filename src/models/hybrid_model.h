@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <vector>
 
-#include "models/llama_model.h"
+#include "models/decoding_llama.h"
 
 namespace hone::models {
 
 // S: a LlamaShape and a MambaShape or a DeltaShape, or more.
 template <class B, class S>
-class HybridModel : public LlamaModel<B, S> {
-  using Base = LlamaModel<B, S>;
+class HybridModel : public DecodingLlama<B, S> {
+  using Base = DecodingLlama<B, S>;
 
  public:
   using Base::Base;

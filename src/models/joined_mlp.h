@@ -7,6 +7,7 @@
 
 #include "hone/layers.h"
 #include "models/llama_config.h"
+#include "nn/decoding/pre_norm.h"
 #include "ops/gated.h"
 
 namespace hone::models {
@@ -26,6 +27,14 @@ class JoinedMlp final : public Module {
     const auto both = nn::linears(x_1ND, {&gate_up}, pass)[0].chunk(2, -1);
     return down(ops::gated(both[0].contiguous(), both[1].contiguous(), o.activation), pass);
   }
+  // What the short way of decoding makes (nn/decoding), which knows no adapters of both, nor both in few bits.
+  ops::GatedMlpWeights with_adapters(const Pass& pass, nn::PreNormLayer& layer) const {
+    const ops::LinearWeight both = gate_up.with_adapter(pass);
+    layer.is_known &= both.low_ranks.empty() && !both.quantized;
+    return {{both.weight_OI.narrow(0, 0, o.inner)}, {both.weight_OI.narrow(0, o.inner, o.inner)},
+            down.with_adapter(pass)};
+  }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const { layer.mlp = with_adapters(pass, layer); }
 
  private:
   const Options o;

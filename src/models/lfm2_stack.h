@@ -5,7 +5,7 @@
 
 #include "models/gated_convolution.h"
 #include "models/lfm2_config.h"
-#include "models/llama_model.h"
+#include "models/decoding_llama.h"
 
 namespace hone::models {
 
@@ -29,6 +29,13 @@ class Lfm2Block final : public nn::ResidualBlock {
     x += conv ? (*conv)(operator_norm(x), pass) : (*self_attn)(operator_norm(x), pass);
     x += experts ? (*experts)(ffn_norm(x), pass) : (*mlp)(ffn_norm(x), pass);
   }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    conv ? conv->describe(layer, pass) : self_attn->describe(layer, pass);
+    layer.attention_norm_D = operator_norm.weight.use(), layer.mlp_norm_D = ffn_norm.weight.use();
+    experts ? experts->describe(layer, pass) : describe_mlp(*mlp, layer, pass);
+    return layer;
+  }
 
  private:
   const Lfm2Shape& s;
@@ -40,9 +47,9 @@ class Lfm2Block final : public nn::ResidualBlock {
   nn::RmsNorm& ffn_norm = child<nn::RmsNorm>("ffn_norm", s.hidden, s.norm());
 };
 
-class Lfm2Stack : public LlamaModel<Lfm2Block, Lfm2Shape> {
+class Lfm2Stack : public DecodingLlama<Lfm2Block, Lfm2Shape> {
  public:
-  using LlamaModel::LlamaModel;
+  using DecodingLlama::DecodingLlama;
 
   Tensor finish(const Tensor& x_1ND, Pass& pass) const override {
     if (pass.training && s.any_sparse()) nn::balance(pass, s.experts.per_token, /*coefficient=*/0);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nn/plan.h"
+#include "nn/slices.h"
 #include "ops/add_norm.h"
 #include "ops/rope.h"
 
@@ -115,6 +116,8 @@ Tensor LayerAttention::of_rotated(const Tensor& q_NHK, const Tensor& k_NGK, cons
 
 LlamaAttention::LlamaAttention(const LlamaShape& shape, const LlamaRopes& ropes, std::int64_t layer)
     : s(shape), attend_(shape, ropes, layer) {
+  nn::cut_outputs(q_proj, s.heads), nn::cut_inputs(o_proj, s.heads);
+  for (const nn::Linear* linear : {&k_proj, &v_proj}) nn::cut_outputs(*linear, s.kv_heads * s.head_size);
   if (s.sinks) sinks = &parameter("sinks", {s.heads}, {.std = s.std});
   if (s.qk_norm == QkNorm::none) return;
   q_norm = &norm(s.q_norm, s.heads), k_norm = &norm(s.k_norm, s.kv_heads);
@@ -136,9 +139,11 @@ Tensor LlamaAttention::operator()(const nn::Input& x_1ND, Pass& pass) const {
   if (s.qk_norm == QkNorm::row) qkv[0] = (*q_norm)(qkv[0]), qkv[1] = (*k_norm)(qkv[1]);
   if (s.clip > 0)
     for (Tensor& x : qkv) x = x.clamp(-s.clip, s.clip);
-  const auto heads = [&](const Tensor& x, std::int64_t count) { return x.view({-1, count, s.head_size}); };
-  Tensor q_NHK = heads(qkv[0], s.heads), k_NGK = heads(qkv[1], s.kv_heads);
-  const Tensor v_NGK = heads(qkv[2], s.kv_heads);
+  const auto heads = [&](const Tensor& x, const nn::Linear& of, std::int64_t count) {
+    return nn::heads_of(x, of.weight, count, s.head_size, pass);
+  };
+  Tensor q_NHK = heads(qkv[0], q_proj, s.heads), k_NGK = heads(qkv[1], k_proj, s.kv_heads);
+  const Tensor v_NGK = heads(qkv[2], v_proj, s.kv_heads);
   const bool late = s.qk_norm == QkNorm::rotated_head;
   if (late) q_NHK = attend_.rotated(q_NHK, pass), k_NGK = attend_.rotated(k_NGK, pass);
   if (q_norm && s.qk_norm != QkNorm::row) q_NHK = (*q_norm)(q_NHK), k_NGK = (*k_norm)(k_NGK);
@@ -152,9 +157,11 @@ void LlamaAttention::describe(nn::PreNormLayer& layer, const Pass& pass) const {
   layer.q = q_proj.with_adapter(pass), layer.k = k_proj.with_adapter(pass), layer.v = v_proj.with_adapter(pass);
   layer.o = o_proj.with_adapter(pass);
   layer.window = attend_.window(), layer.rope = attend_.rope();
+  if (sinks) layer.sinks_H = sinks->use();
   // The short way is of RMSNorms alone.
+  layer.is_known &= s.qk_norm == QkNorm::none || s.qk_norm == QkNorm::head || s.qk_norm == QkNorm::row;
   const auto weight = [](const nn::Norm* norm) { return static_cast<const nn::RmsNorm*>(norm)->weight.use(); };
-  if (q_norm) layer.q_norm = weight(q_norm), layer.k_norm = weight(k_norm);
+  if (q_norm && layer.is_known) layer.q_norm = weight(q_norm), layer.k_norm = weight(k_norm);
 }
 
 }  // namespace hone::models

@@ -66,6 +66,12 @@ class LlamaModel : public CausalLm, public Classifier {
   std::int64_t max_positions() const override { return s.max_positions; }
   bool shares_prefixes() const override { return !s.sees_all && !ropes_.depend_on_length(); }
   bool takes_context() const override { return true; }
+  // A norm of all heads' rows, or one that has weights for each head, would need what other ranks have.
+  bool takes_tensor() const override {
+    if constexpr (requires { B::kTakesTensor; })
+      return B::kTakesTensor && s.qk_norm != QkNorm::row && s.qk_norm != QkNorm::own && s.qk_norm != QkNorm::listed;
+    return false;
+  }
 
   std::vector<AttentionLayer> attention() const override {
     std::vector<AttentionLayer> layers;

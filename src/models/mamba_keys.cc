@@ -52,11 +52,15 @@ Node write_step_limits(const StepLimits& limits) {
   return Node::list({nn::hf_float(limits.least), std::move(most)});
 }
 
-std::int64_t read_head_size(const config::Open& given, std::int64_t otherwise, Problems& problems) {
+std::int64_t read_or_auto(const config::Open& given, std::int64_t otherwise, const char* key, Problems& problems) {
   std::int64_t size = otherwise;
   const bool says = !given.node.is_null() && !(given.node.kind() == Node::Kind::scalar && given.node.text() == "auto");
-  if (says) config::Values<std::int64_t>::read(given.node, size, {problems, "mamba_d_head", {.low = 1, .high = 65536}});
+  if (says) config::Values<std::int64_t>::read(given.node, size, {problems, key, {.low = 1, .high = 65536}});
   return size;
+}
+
+std::int64_t read_head_size(const config::Open& given, std::int64_t otherwise, Problems& problems) {
+  return read_or_auto(given, otherwise, "mamba_d_head", problems);
 }
 
 std::vector<bool> read_remembering(const std::optional<std::vector<std::string>>& types, bool otherwise,

@@ -57,7 +57,9 @@ struct StepLimits {
 StepLimits read_step_limits(const config::Open& given, Problems& problems);
 config::Node write_step_limits(const StepLimits& limits);
 
-// The size of a head, where "auto" stands for `otherwise`.
+// A number of the key `key`, where "auto" stands for `otherwise`.
+std::int64_t read_or_auto(const config::Open& given, std::int64_t otherwise, const char* key, Problems& problems);
+// The size of a head.
 std::int64_t read_head_size(const config::Open& given, std::int64_t otherwise, Problems& problems);
 
 // Of layer_types as transformers 5 and 4 name them; absent: `otherwise`.

@@ -90,13 +90,16 @@ class MellumMlp final : public Module {
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
     return routed_ ? (*routed_)(x_1ND, pass) : (*plain_)(x_1ND, pass);
   }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    routed_ ? routed_->describe(layer, pass) : describe_mlp(*plain_, layer, pass);
+  }
 
  private:
   const nn::RoutedMlp* routed_ = nullptr;  // one of the two
   const nn::GatedMlp* plain_ = nullptr;
 };
 
-class Mellum final : public Balanced<LlamaModel<PreNormBlock<MellumShape, MellumMlp>, MellumShape>> {
+class Mellum final : public Balanced<DecodingLlama<PreNormBlock<MellumShape, MellumMlp>, MellumShape>> {
  public:
   Mellum(const MellumConfig& config, const HeadRequest& head) : Balanced(shape_of(config, head)), config_(config) {}
 

@@ -13,6 +13,7 @@ namespace hone::models {
 template <class S = LlamaShape, class M = nn::GatedMlp>
 class PostNormBlock final : public nn::ResidualBlock {
  public:
+  static constexpr bool kTakesTensor = std::is_same_v<M, nn::GatedMlp>;  // as LlamaBlock's
   PostNormBlock(const S& shape, const LlamaRopes& ropes, std::int64_t layer)
       : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)), mlp(make_mlp()) {}
 
@@ -24,7 +25,7 @@ class PostNormBlock final : public nn::ResidualBlock {
   nn::PreNormLayer describe(const Pass& pass) const {
     nn::PreNormLayer layer;
     self_attn.describe(layer, pass);
-    layer.mlp = mlp.with_adapters(pass);
+    describe_mlp(mlp, layer, pass);
     layer.attention_out_norm_D = post_attention_layernorm.weight.use();
     layer.mlp_out_norm_D = post_feedforward_layernorm.weight.use();
     return layer;

@@ -6,20 +6,38 @@
 #include <type_traits>
 
 #include "hone/layers.h"
-#include "models/llama_model.h"
+#include "models/decoding_llama.h"
+#include "nn/experts.h"
 
 namespace hone::models {
+
+// Whether such an MLP knows of slices (nn/slices.h).
+template <class M>
+constexpr bool takes_tensor() {
+  if constexpr (requires { M::kTakesTensor; }) return M::kTakesTensor;
+  return std::is_same_v<M, nn::GatedMlp> || std::is_same_v<M, nn::RoutedMlp>;
+}
 
 // M is made as M(shape, layer), or as M(shape.mlp_options()); A: the attention, as A(shape, ropes, layer); N: norms.
 template <class S, class M, class A = LlamaAttention, class N = nn::RmsNorm>
 class PreNormBlock final : public nn::ResidualBlock {
  public:
+  static constexpr bool kTakesTensor = std::is_same_v<A, LlamaAttention> && takes_tensor<M>();
   PreNormBlock(const S& shape, const LlamaRopes& ropes, std::int64_t layer)
       : s(shape), self_attn(child<A>("self_attn", s, ropes, layer)), mlp(make_mlp(layer)) {}
 
   void add_to(nn::Residual& x, Pass& pass) const override {
     x += scaled(self_attn(input_layernorm(x), pass), s.residual_scale);
     x += scaled(mlp(post_attention_layernorm(x), pass), s.residual_scale);
+  }
+  nn::PreNormLayer describe(const Pass& pass) const
+    requires std::is_same_v<A, LlamaAttention> && std::is_same_v<N, nn::RmsNorm> && HasForm<M>
+  {
+    nn::PreNormLayer layer;
+    self_attn.describe(layer, pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
+    mlp.describe(layer, pass);
+    return layer;
   }
 
  private:

@@ -33,6 +33,12 @@ class GatedAttention final : public Module {
     const Tensor y_NHK = attend_(q_norm(query_and_gate[0].contiguous()), k_norm(heads(made[1])), heads(made[2]), pass);
     return o_proj((y_NHK * query_and_gate[1].sigmoid()).flatten(1).unsqueeze(0), pass);
   }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    layer.q = q_proj.with_adapter(pass), layer.k = k_proj.with_adapter(pass), layer.v = v_proj.with_adapter(pass);
+    layer.o = o_proj.with_adapter(pass), layer.is_gated = true;
+    layer.q_norm = q_norm.weight.use(), layer.k_norm = k_norm.weight.use();
+    layer.window = attend_.window(), layer.rope = attend_.rope();
+  }
 
  private:
   nn::Linear& projection(const char* name, std::int64_t in, std::int64_t out, bool bias) {
@@ -72,6 +78,17 @@ class GatedDeltaNet final : public Module {
                         decay(made.a_NH), widened(made.b_NH).sigmoid(), pass);
     return out_proj(ops::gated(made.z_NHV, norm(y_NHV), ops::Activation::silu).flatten(1).unsqueeze(0), pass);
   }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    nn::MemoryForm form{.kind = nn::MemoryForm::Kind::delta, .out = out_proj.with_adapter(pass)};
+    for (const nn::Linear* product : products_) form.in.push_back(product->with_adapter(pass));
+    form.convolution = {conv1d.weight.use().squeeze(1), Tensor(), /*silu=*/true};
+    form.groups = s.key_heads, form.heads = s.value_heads;
+    form.key_size = s.key_size, form.value_size = s.value_size;
+    form.rate_H = widened(A_log.use()).exp(), form.bias_H = widened(dt_bias.use()).contiguous();
+    form.norm = norm.weight.use(), form.eps = s.eps;
+    s.joined ? place_by_key_heads(form) : place_by_kind(form);
+    layer.memory = std::make_shared<const nn::MemoryForm>(std::move(form));
+  }
 
  private:
   // What goes into the convolution, the result's gate, and the gates of memories.
@@ -91,6 +108,26 @@ class GatedDeltaNet final : public Module {
     const auto ba = heads(made[1], s.key_heads).split(group, -1);
     return {at::cat({qkvz[0].flatten(1), qkvz[1].flatten(1), qkvz[2].flatten(1)}, -1),
             qkvz[3].reshape({-1, s.value_heads, s.value_size}), ba[0].flatten(1), ba[1].flatten(1)};
+  }
+
+  // Where what the products make lies side by side.
+  void place_by_kind(nn::MemoryForm& form) const {
+    const std::int64_t group = s.value_heads / s.key_heads, gates = s.convolved() + s.values();
+    form.convolved = {{.column = 0, .channel = 0, .count = s.convolved()}};
+    form.gate = {s.convolved(), group * s.value_size};
+    form.step = {gates, group}, form.decay = {gates + s.value_heads, group};
+  }
+  void place_by_key_heads(nn::MemoryForm& form) const {
+    const std::int64_t group = s.value_heads / s.key_heads, values = group * s.value_size,
+                       all = 2 * (s.key_size + values), gates = s.key_heads * all;
+    for (std::int64_t head = 0; head < s.key_heads; ++head) {
+      const std::int64_t column = head * all;
+      form.convolved.push_back({column, head * s.key_size, s.key_size});
+      form.convolved.push_back({column + s.key_size, s.keys() + head * s.key_size, s.key_size});
+      form.convolved.push_back({column + 2 * s.key_size, 2 * s.keys() + head * values, values});
+    }
+    form.gate = {2 * s.key_size + values, all};
+    form.step = {gates, 2 * group}, form.decay = {gates + group, 2 * group};
   }
 
   // In fp32 at least: what goes into an exponential, or a product over the whole text.
@@ -126,6 +163,13 @@ class Qwen35Block final : public nn::ResidualBlock {
   void add_to(nn::Residual& x, Pass& pass) const override {
     x += linear_attn ? (*linear_attn)(input_layernorm(x), pass) : (*self_attn)(input_layernorm(x), pass);
     x += experts ? (*experts)(post_attention_layernorm(x), pass) : (*mlp)(post_attention_layernorm(x), pass);
+  }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    linear_attn ? linear_attn->describe(layer, pass) : self_attn->describe(layer, pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
+    experts ? experts->describe(layer, pass) : describe_mlp(*mlp, layer, pass);
+    return layer;
   }
 
  private:

@@ -7,7 +7,8 @@
 #include "base/log.h"
 #include "hone/config_read.h"
 #include "hone/registry.h"
-#include "models/llama_model.h"
+#include "models/balanced_model.h"
+#include "models/decoding_llama.h"
 #include "models/qwen3_moe_config.h"
 #include "nn/experts.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 class Qwen3MoeBlock final : public nn::ResidualBlock {
  public:
+  static constexpr bool kTakesTensor = true;  // as LlamaBlock's
   Qwen3MoeBlock(const Qwen3MoeShape& shape, const LlamaRopes& ropes, std::int64_t layer)
       : s(shape), self_attn(child<LlamaAttention>("self_attn", s, ropes, layer)) {
     if (s.sparse[layer])
@@ -28,6 +30,13 @@ class Qwen3MoeBlock final : public nn::ResidualBlock {
     x += self_attn(input_layernorm(x), pass);
     x += experts ? (*experts)(post_attention_layernorm(x), pass) : (*mlp)(post_attention_layernorm(x), pass);
   }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    self_attn.describe(layer, pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
+    experts ? experts->describe(layer, pass) : describe_mlp(*mlp, layer, pass);
+    return layer;
+  }
 
  private:
   const Qwen3MoeShape& s;
@@ -38,7 +47,7 @@ class Qwen3MoeBlock final : public nn::ResidualBlock {
   nn::RmsNorm& post_attention_layernorm = child<nn::RmsNorm>("post_attention_layernorm", s.hidden, s.norm());
 };
 
-class Qwen3Moe final : public Balanced<LlamaModel<Qwen3MoeBlock, Qwen3MoeShape>> {
+class Qwen3Moe final : public Balanced<DecodingLlama<Qwen3MoeBlock, Qwen3MoeShape>> {
  public:
   Qwen3Moe(const Qwen3MoeConfig& config, const HeadRequest& head)
       : Balanced(shape_of(config, head)), config_(config) {

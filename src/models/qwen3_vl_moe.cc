@@ -5,8 +5,11 @@
 // Children carry Hugging Face's names.
 #include <ATen/ATen.h>
 
+#include <memory>
+
 #include "hone/registry.h"
 #include "models/balanced_model.h"
+#include "models/decoding_llama.h"
 #include "models/expert_stacks.h"
 #include "models/qwen_vl_model.h"
 #include "nn/experts.h"
@@ -29,6 +32,13 @@ class StackedExperts final : public Module {
     if (pass.training)
       nn::measure_routing(pass, choice.probability_E, routing.slots, x_ND.size(0), s.experts_per_token);
     return ops::routed_mlp(x_ND, choice.weight_NK, routing, experts.each(), s.activation).unsqueeze(0);
+  }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    layer.routed = std::make_shared<const nn::RoutedForm>(nn::RoutedForm{.router = gate.with_adapter(pass),
+                                                                         .per_token = s.experts_per_token,
+                                                                         .normalise = s.normalise,
+                                                                         .experts = experts.each(),
+                                                                         .activation = s.activation});
   }
 
  private:
@@ -56,6 +66,13 @@ class DeepMoeBlock final : public nn::ResidualBlock {
     x += experts ? (*experts)(post_attention_layernorm(x), pass) : (*mlp)(post_attention_layernorm(x), pass);
     add_left(x, layer_, pass);
   }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    self_attn.describe(layer, pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = post_attention_layernorm.weight.use();
+    experts ? experts->describe(layer, pass) : describe_mlp(*mlp, layer, pass);
+    return layer;
+  }
 
  private:
   const Qwen3MoeShape& s;
@@ -70,7 +87,7 @@ class DeepMoeBlock final : public nn::ResidualBlock {
 }  // namespace
 
 void register_qwen3_vl_moe(Registries& hone) {
-  using Qwen3VlMoe = QwenVlModel<Balanced<LlamaModel<DeepMoeBlock, Qwen3MoeShape>>, Qwen3VlMoeShape>;
+  using Qwen3VlMoe = QwenVlModel<Balanced<DecodingLlama<DeepMoeBlock, Qwen3MoeShape>>, Qwen3VlMoeShape>;
   hone.models.add<Qwen3VlMoe, QwenVlConfig>("qwen3_vl_moe", "Qwen3-VL with routed experts: texts with pictures.");
 }
 

@@ -16,9 +16,9 @@ struct RoutedShape : LlamaShape {
 
 // B: the blocks; S: a RoutedShape, or more.
 template <class B = PreNormBlock<RoutedShape, nn::RoutedMlp>, class S = RoutedShape>
-class RoutedModel : public Balanced<LlamaModel<B, S>> {
+class RoutedModel : public Balanced<DecodingLlama<B, S>> {
  public:
-  using Balanced<LlamaModel<B, S>>::Balanced;
+  using Balanced<DecodingLlama<B, S>>::Balanced;
 };
 
 }  // namespace hone::models

@@ -22,16 +22,19 @@ ops::AttentionOptions in_pass(ops::AttentionOptions options, const Pass& pass) {
   return options;
 }
 
-// Of this rank's heads, and what belongs to each of these.
+// Of this rank's heads, and what belongs to each of these. With a slice of the weights it has all tokens of them.
 Tensor by_own_heads(const ops::Rotated& qkv, const Plan& plan, ops::AttentionOptions options) {
   const Context& context = *plan.context();
-  const std::vector<Tensor> all = context.to_heads({qkv.q_NHK, qkv.k_NGK, qkv.v_NGK});
-  options.first_head = context.first_head(qkv.q_NHK.size(1));
+  const bool has_all = context.shares_weights();
+  const std::vector<Tensor> all = has_all ? std::vector{qkv.q_NHK, qkv.k_NGK, qkv.v_NGK}
+                                          : context.to_heads({qkv.q_NHK, qkv.k_NGK, qkv.v_NGK});
+  options.first_head = context.first_head(qkv.q_NHK.size(1) * (has_all ? context.ranks() : 1));
   Tensor sinks;
   ops::RelativeBias bias;
   if (options.sinks) sinks = context.own_heads(*options.sinks), options.sinks = &sinks;
   if (options.bias) bias = {context.own_heads(options.bias->bias_HD), options.bias->zero}, options.bias = &bias;
-  return context.to_tokens(plan.attention(all[0], all[1], all[2], options));
+  const Tensor y_Mh = plan.attention(all[0], all[1], all[2], options);
+  return has_all ? y_Mh : context.to_tokens(y_Mh);
 }
 
 // Without a cache.

@@ -90,8 +90,8 @@ Tensor from_ranks(const Tensor& got_RNw, std::int64_t heads) {
 
 bool can_share_heads(std::int64_t heads, std::int64_t ranks) { return heads % ranks == 0 || ranks % heads == 0; }
 
-Context::Context(const Batch& whole, std::shared_ptr<const Peers> peers)
-    : peers_(std::move(peers)), docs_(docs_of(whole)), row_length_(whole.length()) {
+Context::Context(const Batch& whole, std::shared_ptr<const Peers> peers, Sharing sharing)
+    : peers_(std::move(peers)), sharing_(sharing), docs_(docs_of(whole)), row_length_(whole.length()) {
   std::vector<std::int64_t> all;  // places
   for (const Doc& doc : docs_) {
     HONE_ASSERT(doc.role != Role::source);
@@ -184,11 +184,75 @@ Tensor Context::to_tokens(const Tensor& y_Mh) const {
       [self](const auto& gradients) { return self->spread(gradients); })[0];
 }
 
+Tensor Context::gather_values(const Tensor& x_N) const {
+  const Tensor own = x_N.detach();
+  if (tokens() == most_tokens()) return in_order(peers_->gather(own.contiguous()));
+  std::vector<std::int64_t> sizes = own.sizes().vec();
+  sizes[0] = most_tokens();
+  const Tensor filled = at::zeros(sizes, own.options());
+  filled.narrow(0, 0, tokens()).copy_(own);
+  return in_order(peers_->gather(filled));
+}
+
+Tensor Context::summed(const Tensor& y_M) const {
+  std::vector<std::int64_t> sizes = y_M.sizes().vec();
+  sizes[0] = most_tokens();
+  sizes.insert(sizes.begin(), ranks());
+  Tensor parts = y_M.detach();
+  if (all_tokens() == ranks() * most_tokens()) {
+    parts = parts.contiguous().view(sizes);
+  } else {
+    parts = at::zeros(sizes, parts.options());
+    for (std::int64_t r = 0; r < ranks(); ++r) {
+      const std::int64_t begin = ends_[r], count = ends_[r + 1] - begin;
+      parts.select(0, r).narrow(0, 0, count).copy_(y_M.narrow(0, begin, count));
+    }
+  }
+  const Tensor got = peers_->exchange(parts).narrow(1, 0, tokens());
+  Tensor sum = got.select(0, 0).to(at::toOpMathType(y_M.scalar_type()), /*non_blocking=*/false, /*copy=*/true);
+  for (std::int64_t r = 1; r < ranks(); ++r) sum.add_(got.select(0, r));
+  return sum.to(y_M.scalar_type());
+}
+
+Tensor Context::gather(const Tensor& x_N) const {
+  const auto self = shared_from_this();
+  return ops::with_adjoint(
+      {x_N}, [self](const auto& given) { return std::vector{self->gather_values(given[0])}; },
+      [self](const auto& gradients) { return std::vector{self->summed(gradients[0])}; })[0];
+}
+
+Tensor Context::sum_to_tokens(const Tensor& y_M) const {
+  const auto self = shared_from_this();
+  return ops::with_adjoint(
+      {y_M}, [self](const auto& given) { return std::vector{self->summed(given[0])}; },
+      [self](const auto& gradients) { return std::vector{self->gather_values(gradients[0])}; })[0];
+}
+
+Tensor Context::gather_columns(const Tensor& y_Mw) const {
+  const auto self = shared_from_this();
+  const auto all_columns = [self](const Tensor& own_Mw) {
+    return self->peers_->gather(own_Mw.detach().contiguous()).transpose(0, 1).flatten(1).contiguous();
+  };
+  const auto own_columns = [self](const Tensor& all_MW) {
+    const Tensor parts_RMw = all_MW.unflatten(1, {self->ranks(), -1}).transpose(0, 1).contiguous();
+    const Tensor got = self->peers_->exchange(parts_RMw);
+    Tensor sum = got.select(0, 0).to(at::toOpMathType(all_MW.scalar_type()), /*non_blocking=*/false, /*copy=*/true);
+    for (std::int64_t r = 1; r < self->ranks(); ++r) sum.add_(got.select(0, r));
+    return sum.to(all_MW.scalar_type());
+  };
+  return ops::with_adjoint(
+      {y_Mw}, [=](const auto& given) { return std::vector{all_columns(given[0])}; },
+      [=](const auto& gradients) { return std::vector{own_columns(gradients[0])}; })[0];
+}
+
+Tensor Context::largest(const Tensor& x) const {
+  const c10::NoGradGuard no_grad;
+  return peers_->gather(x.detach().contiguous()).amax(0);
+}
+
 Tensor Context::total(const Tensor& x) const {
   const c10::NoGradGuard no_grad;
-  std::vector<std::int64_t> sizes = x.sizes().vec();
-  sizes.insert(sizes.begin(), ranks());
-  const Tensor got = peers_->exchange(x.detach().unsqueeze(0).expand(sizes).contiguous());
+  const Tensor got = peers_->gather(x.detach().contiguous());
   Tensor sum = got.select(0, 0).clone();
   for (std::int64_t r = 1; r < ranks(); ++r) sum.add_(got.select(0, r));
   return sum;
@@ -224,8 +288,8 @@ Tensor places_within(const Tensor& given, const std::vector<std::int64_t>& own) 
 
 }  // namespace
 
-Batch own_tokens(const Batch& whole, const std::shared_ptr<const Peers>& peers) {
-  const auto context = std::make_shared<const Context>(whole, peers);
+Batch own_tokens(const Batch& whole, const std::shared_ptr<const Peers>& peers, Sharing sharing) {
+  const auto context = std::make_shared<const Context>(whole, peers, sharing);
   const std::vector<std::int64_t>& places = *context->places();
   const Tensor index_N = host::tensor_of(places, {context->tokens()});
   const auto own = [&](const Tensor& x_BT) {

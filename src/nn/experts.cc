@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "nn/context.h"
+#include "nn/decoding/pre_norm.h"
 #include "nn/plan.h"
+#include "nn/slices.h"
 #include "ops/experts.h"
 #include "ops/router.h"
 #include "tensor/device.h"
@@ -106,7 +110,25 @@ Tensor RoutedMlp::run_routed(const Tensor& x_ND, Pass& pass) const {
   if (!pass.adapter.empty() && experts_.has_adapters()) return run_each(x_ND, choice.weight_NK, routing, pass);
   std::vector<ops::GatedMlpWeights> weights;
   for (const GatedMlp* expert : experts_.all) weights.push_back(expert->weights());
+  if (const Context* ranks = pass.batch.context.get(); ranks && ranks->shares_weights()) {
+    const ops::Routing all = ops::route(ranks->gather_values(choice.expert_NK), options_.experts);
+    return ranks->sum_to_tokens(ops::routed_mlp(ranks->gather(x_ND), ranks->gather(choice.weight_NK), all, weights,
+                                                options_.activation));
+  }
   return ops::routed_mlp(x_ND, choice.weight_NK, routing, weights, options_.activation);
+}
+
+void RoutedMlp::describe(PreNormLayer& layer, const Pass& pass) const {
+  RoutedForm form{.per_token = options_.per_token, .normalise = options_.normalise, .activation = options_.activation};
+  if (grouped_gate_)
+    grouped_gate_->describe(form);
+  else
+    form.router = gate_->with_adapter(pass);
+  for (const GatedMlp* expert : experts_.all) form.experts.push_back(expert->weights());
+  if (shared_expert_) form.shared = shared_expert_->with_adapters(pass);
+  if (shared_expert_gate_) form.shared_gate = shared_expert_gate_->with_adapter(pass);
+  layer.is_known &= pass.adapter.empty() || !experts_.has_adapters();
+  layer.routed = std::make_shared<const RoutedForm>(std::move(form));
 }
 
 // One expert after another, each with its adapters.
@@ -143,7 +165,8 @@ bool is_router(std::string_view module) {
   return module.ends_with(".mlp.gate") || module.ends_with(".mlp.router") || module.ends_with(".router.proj") ||
          module.ends_with(".block_sparse_moe.gate") || module.ends_with(".feed_forward.gate") ||
          module.ends_with(".mixer.gate") || module.ends_with(".router.layer") || module.ends_with(".gate.wg") ||
-         module.ends_with(".mlp.router.gate") || module.ends_with(".block_sparse_moe.router");
+         module.ends_with(".mlp.router.gate") || module.ends_with(".block_sparse_moe.router") ||
+         module.ends_with(".feed_forward.router");
 }
 
 void balance(Pass& pass, std::int64_t per_token, double coefficient) {

@@ -15,6 +15,8 @@
 
 namespace hone::nn {
 
+struct PreNormLayer;
+
 // Takes the K likeliest experts of each token, each by its probability, or those that a router by groups chooses; no
 // token is dropped. A shared expert is added to what they give, if there is one, as it is or times sigmoid(a product of
 // the token).
@@ -34,6 +36,7 @@ class RoutedMlp final : public Module {
     const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";  // of an expert, as GatedMlp's
   };
   explicit RoutedMlp(const Options& options);
+  void describe(PreNormLayer& layer, const Pass& pass) const;  // what the short way of decoding makes (nn/decoding)
   // In training it leaves in the pass what balance() reads, and what is logged of each layer: router/imbalance, the
   // largest share of an expert relative to an even share, and router/entropy of the shares, in nats; means over layers.
   Tensor operator()(const Tensor& x_1ND, Pass& pass) const;

@@ -4,11 +4,13 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
+#include "nn/slices.h"
 #include "nn/trained_rows.h"
 #include "ops/cross_entropy.h"
 #include "ops/divergence.h"
 #include "ops/linear.h"
 #include "ops/log_probs.h"
+#include "ops/sliced_cross_entropy.h"
 #include "ops/soft_cap.h"
 
 namespace hone::nn {
@@ -23,6 +25,14 @@ Head::Head(std::int64_t hidden, std::int64_t vocab, double std, Weight* tied, do
   if (tied) return;
   weight_ = &parameter("weight", {vocab, hidden}, Init{Init::Kind::normal, std});
   weight_->set_use(WeightUse::product);
+  weight_->set_tensor_cut({.dimension = 0, .pieces = vocab});
+}
+
+static void require_whole(const Weight& weight) {
+  if (!weight.layout().whole())
+    throw Error(ErrorKind::config, "the model's head: no rank has all of it with parallel.tensor, where it gives the "
+                                   "losses of labels alone")
+        .hint("parallel.fsdp or parallel.context spread a model over ranks as well");
 }
 
 // What a tied head shares of its table's adapter; null: nothing, as other adapters are the look-ups' alone.
@@ -46,6 +56,7 @@ Tensor Head::logits(const Tensor& hidden, const Pass& pass) const {
 
 ops::TokenLogProbs Head::log_probs(const Tensor& hidden_BTD, const Tensor& labels_BT, const Pass& pass,
                                    bool with_statistics, bool with_entropy) const {
+  require_whole(*weight_);
   const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
   if (const TrainedRows* rows = shared_rows(*this, *weight_, pass); rows && !bias_)
     return ops::linear_log_probs(hidden_ND, rows->in_table(weight_->use()), labels_N, with_statistics,
@@ -56,11 +67,46 @@ ops::TokenLogProbs Head::log_probs(const Tensor& hidden_BTD, const Tensor& label
   return ops::log_probs(logits(hidden_ND, pass), labels_N, with_statistics, with_entropy);
 }
 
+namespace {
+
+struct Supervision {
+  const Tensor &hidden_ND, &labels_N, &weight_N;
+};
+struct Slice {
+  const Weight& weight;
+  const Weight* bias;
+  double soft_cap;
+};
+
+// Of this rank's tokens, by all ranks' slices of the vocabulary.
+Tensor sliced_loss(const Supervision& own, const Slice& head, const Context& ranks, ops::CrossEntropyOptions options,
+                   ops::LossSums* sums) {
+  const std::int64_t first = head.weight.layout().offset[0], words = head.weight.layout().shape[0];
+  options.head_sum = head.weight.gradient_sum(), options.soft_cap = head.soft_cap;
+  const ops::HeadSlice slice{
+      .head_vD = head.weight.use(),
+      .bias_v = head.bias ? flat_bias(*head.bias, head.weight).narrow(0, first, words) : Tensor(),
+      .first = first,
+      .vocab = head.weight.shape()[0],
+      .ranks = ranks.ranks(),
+      .total = [&ranks](const Tensor& x) { return ranks.total(x); },
+      .largest = [&ranks](const Tensor& x) { return ranks.largest(x); },
+      .begin = ranks.begin(),
+      .end = ranks.begin() + ranks.tokens()};
+  return ops::sliced_cross_entropy(ranks.gather(own.hidden_ND), slice, ranks.gather_values(own.labels_N),
+                                   own.weight_N.defined() ? ranks.gather_values(own.weight_N) : own.weight_N, options,
+                                   sums);
+}
+
+}  // namespace
+
 Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, const Tensor& weight_BT, const Pass& pass,
                            const ops::CrossEntropyOptions& options, ops::LossSums* sums) const {
   HONE_ASSERT(hidden_BTD.numel() == labels_BT.numel() * hidden_BTD.size(-1));
   const Tensor hidden_ND = hidden_BTD.flatten(0, -2), labels_N = labels_BT.flatten();
   const Tensor weight_N = weight_BT.defined() ? weight_BT.flatten() : weight_BT;
+  if (const Context* ranks = sharing(*weight_, pass))
+    return sliced_loss({hidden_ND, labels_N, weight_N}, {*weight_, bias_, soft_cap_}, *ranks, options, sums);
   const TrainedRows* rows = shared_rows(*this, *weight_, pass);
   // The logits of supervised tokens are held; on a device of all, as the host would have to wait.
   if (is_made_apart(pass) && !rows) {
@@ -82,6 +128,7 @@ Tensor Head::cross_entropy(const Tensor& hidden_BTD, const Tensor& labels_BT, co
 std::int64_t Head::vocab_size() const { return weight_->shape()[0]; }
 
 ops::LinearWeight Head::with_bias() const {
+  require_whole(*weight_);
   if (!bias_) return {weight_->use(), {}, weight_->gradient_sum()};
   return {weight_->use(), flat_bias(*bias_, *weight_), weight_->gradient_sum(), bias_->gradient_sum()};
 }

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "nn/chunked_documents.h"
 #include "nn/plan.h"
 #include "ops/gated_delta.h"
 #include "ops/mlstm.h"
+#include "ops/selective_scan.h"
 #include "ops/short_conv.h"
 #include "ops/ssd.h"
 #include "tensor/device.h"
@@ -315,6 +317,29 @@ Tensor KvCache::attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_
   return fresh ? plan.attention(q_NHK, k_NGK, v_NGK, options) : attend_each(slot, q_NHK, plan, options);
 }
 
+// A piece of a document's new tokens in each chunk, and of the cache what that chunk has up to their end.
+Tensor KvCache::attend_in_chunks(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
+                                 const Plan& plan, const ops::AttentionOptions& options, std::int64_t chunk) {
+  if (is_within_chunk(plan, chunk)) return attend(layer, q_NHK, k_NGK, v_NGK, plan, options);
+  Slot& slot = slots_.at(layer);
+  HONE_ASSERT(spec_.layers[layer].window == 0);
+  const bool fresh = is_fresh(plan);
+  reserve(slot, /*window=*/0, plan, k_NGK, /*with_values=*/true, fresh);
+  append(slot, /*window=*/0, k_NGK, v_NGK, plan, fresh);
+  if (fresh) return ops::attention(q_NHK, k_NGK, v_NGK, in_chunks(plan, chunk), options);
+  std::vector<Tensor> parts;
+  for (const PlannedDoc& doc : plan.docs())
+    for (std::int64_t at = doc.span.begin; at < doc.span.end;) {
+      const std::int64_t place = doc.position + at - doc.span.begin, begin = place / chunk * chunk,
+                         count = std::min(doc.span.end - at, begin + chunk - place);
+      const auto keys = [&](const Tensor& x_RGCK) { return x_RGCK.select(0, doc.row).slice(1, begin, place + count); };
+      parts.push_back(ops::cached_attention(q_NHK.slice(0, at, at + count), keys(slot.k_RGCK), keys(slot.v_RGCK),
+                                            options));
+      at += count;
+    }
+  return parts.empty() ? at::zeros_like(q_NHK) : at::cat(parts);
+}
+
 Tensor KvCache::attend_again(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
                              const Plan& plan, const ops::AttentionOptions& options) {
   const Slot& slot = slots_.at(layer);
@@ -360,6 +385,16 @@ Tensor KvCache::ssd(std::int64_t layer, const ops::SsdInput& input, const Plan& 
   return ops::ssd_on(input, plan.documents(), {matrix_of(layer, input.decay_NH), rows_of(plan)});
 }
 
+// Of channels, whose states lie side by side: [R,K,C].
+Tensor KvCache::selective_scan(std::int64_t layer, const ops::ScanInput& input, const Plan& plan) {
+  const std::int64_t channels = input.x_NC.size(1), states = input.b_NK.size(1);
+  const MemoryLayer& sizes = spec_.layers.at(layer).memory;
+  HONE_ASSERT(sizes.heads == channels && sizes.key_size == states && sizes.value_size == 1);
+  Tensor& state = slots_[layer].matrix_RHKV;
+  if (!state.defined()) state = at::zeros({rows(), states, channels}, input.step_NC.options());
+  return ops::selective_scan_on(input, plan.documents(), {state, rows_of(plan)});
+}
+
 Tensor KvCache::short_conv(std::int64_t layer, const Tensor& x_NC, const ops::ShortConvWeights& weights,
                            const Plan& plan) {
   Tensor& newest = slots_[layer].newest_RTC;
@@ -399,12 +434,20 @@ Tensor KvCache::counted(std::int64_t window) const {
   return host::tensor_of(counts, {rows()});
 }
 
-const std::vector<KvCache::Room>* KvCache::room_for_one_each() {
+const std::vector<KvCache::Room>* KvCache::room_for_one_each(bool with_memories) {
   rooms_.resize(slots_.size());
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (keeps_nothing(i)) continue;
-    if (remembers(i) || !slot.k_RGCK.defined()) return nullptr;
+    if (remembers(i)) {
+      const MemoryLayer& memory = spec_.layers[i].memory;
+      const bool is_there = slot.matrix_RHKV.defined() == (memory.heads > 0) &&
+                            slot.newest_RTC.defined() == (memory.convolved > 0);
+      if (!with_memories || !is_there) return nullptr;
+      rooms_[i].matrix_RHKV = slot.matrix_RHKV, rooms_[i].newest_RTC = slot.newest_RTC;
+      if (spec_.layers[i].kv_heads == 0) continue;
+    }
+    if (!slot.k_RGCK.defined()) return nullptr;
     const std::int64_t window = spec_.layers[i].window;
     std::int64_t most = 0;
     for (std::int64_t row = 0; row < rows(); ++row) most = std::max(most, needed(slot, window, row, 1));

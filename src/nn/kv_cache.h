@@ -56,6 +56,9 @@ class HONE_API KvCache final : public Past {
   // rope: by which q and k are yet to be rotated; null: they are.
   Tensor attend(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK, const Plan& plan,
                 const ops::AttentionOptions& options, const ops::RopeTable* rope = nullptr);
+  // The same in chunks of so many places (nn/chunked_documents.h), in a layer without a window.
+  Tensor attend_in_chunks(std::int64_t layer, const Tensor& q_NHK, const Tensor& k_NGK, const Tensor& v_NGK,
+                          const Plan& plan, const ops::AttentionOptions& options, std::int64_t chunk);
   // Whether the cache holds nothing yet of what the plan's documents begin with.
   static bool is_fresh(const Plan& plan);
   // Adds keys that are values, too, of a fresh pass that attends by itself.
@@ -71,9 +74,10 @@ class HONE_API KvCache final : public Past {
   Tensor attend_to_sources(std::int64_t layer, const Tensor& q_RHK, const ops::AttentionOptions& options);
   // A matrix memory of layer `layer` takes in the pass's tokens. Called by nn::mlstm.
   Tensor mlstm(std::int64_t layer, const ops::MlstmInput& input, const Plan& plan, double eps);
-  // The same of nn::gated_delta, nn::ssd and nn::ShortConvolution.
+  // The same of nn::gated_delta, nn::ssd, nn::selective_scan and nn::ShortConvolution.
   Tensor gated_delta(std::int64_t layer, const ops::DeltaInput& input, const Plan& plan);
   Tensor ssd(std::int64_t layer, const ops::SsdInput& input, const Plan& plan);
+  Tensor selective_scan(std::int64_t layer, const ops::ScanInput& input, const Plan& plan);
   Tensor short_conv(std::int64_t layer, const Tensor& x_NC, const ops::ShortConvWeights& weights, const Plan& plan);
   // Before a pass looks its tokens up in a table. That is a kernel of LibTorch's, which begins when all that the device
   // was given before has ended: what was changed until now is settled (ops::CacheRoom) for the pass's attention. What
@@ -83,13 +87,14 @@ class HONE_API KvCache final : public Past {
   void advance(const Plan& plan);
 
   // For one token of each row (nn/decoding): makes room for it in each layer, behind what the row holds; null before
-  // the first pass, and where a layer has a memory. A layer that has neither has no room. Good until the next
-  // call of anything here.
+  // the first pass, and where a layer has a memory, unless the caller takes memories on himself, which are then there
+  // (but mLSTM's). A layer that has neither has no room. Good until the next call of anything here.
   struct Room {
     Tensor k_RGCK, v_RGCK;
     std::vector<std::int64_t> held;  // per row
+    Tensor matrix_RHKV, newest_RTC;  // of memories
   };
-  const std::vector<Room>* room_for_one_each();
+  const std::vector<Room>* room_for_one_each(bool with_memories = false);
   // From the next pass on advance() leaves what lies on the device to the caller, who makes each of these one more.
   void leave_counts(bool left) { counts_are_left_ = left; }
   std::vector<Tensor> left_counts() const;
@@ -115,7 +120,8 @@ class HONE_API KvCache final : public Past {
   struct Slot {
     Tensor k_RGCK, v_RGCK;              // v undefined: it is k
     ops::MlstmMemory memory;            // instead of them
-    Tensor matrix_RHKV, newest_RTC;     // instead of them: a memory, and what a convolution has yet to read
+    Tensor matrix_RHKV, newest_RTC;     // instead of them: a memory (of channels: [R,K,C]), and what a convolution has
+                                        // yet to read
     Tensor source_k_RGCK, source_v_RGCK;  // of sources, padded
     std::vector<std::int64_t> dropped;  // per row: oldest tokens that a window no longer needs
     std::vector<Tensor> roomy;          // those of tensors() with room for more rows behind theirs; none: there is none

@@ -17,6 +17,15 @@ constexpr Init kFilledLater{.kind = Init::Kind::zeros, .std = 0};
 
 at::ScalarType wide(const Tensor& x) { return at::toOpMathType(x.scalar_type()); }
 
+// Of a weight of which this rank has a slice: what belongs to that. The parts themselves are whole, and their gradients
+// are the sums over all ranks.
+void take_slice(ops::LowRank& own, const Layout& layout) {
+  if (layout.shape[0] != layout.global_shape[0])
+    own.b_OR = own.b_OR.narrow(0, layout.offset[0], layout.shape[0]), own.b_sum = nullptr;
+  if (layout.shape[1] != layout.global_shape[1])
+    own.a_RI = own.a_RI.narrow(1, layout.offset[1], layout.shape[1]).contiguous(), own.a_sum = nullptr;
+}
+
 }  // namespace
 
 bool can_have_adapter(const Weight& weight) {
@@ -50,6 +59,7 @@ std::vector<ops::LowRank> Lora::low_ranks(const Pass& pass) const {
   const bool dropped = pass.training && options_.dropout > 0;
   if (magnitude_ || dropped || weight_.use_as() == WeightUse::table) return {};
   std::vector<ops::LowRank> made{{a_->use(), b_->use(), options_.scale, a_->gradient_sum(), b_->gradient_sum()}};
+  if (!weight_.layout().whole()) take_slice(made[0], weight_.layout());
   if (start_a_.defined()) made.push_back(start());
   return made;
 }

@@ -73,10 +73,12 @@ bool is_of_classifier(const Model& model, const NamedWeight& one) {
   return is_within(one.module, prefix.substr(0, prefix.size() - 1));
 }
 
-// PEFT refuses adapters there in models that are read through fast kernels, which take the weight by itself.
+// PEFT refuses adapters there in models that are read through fast kernels, which take the weight by itself; that of
+// steps transformers takes so in any case, and an adapter on it would do nothing there.
 bool is_refused_by_peft(const std::string& model_type, const std::string& module) {
-  const bool fast = model_type == "falcon_h1" || model_type == "nemotron_h" || model_type == "mamba2";
-  return fast && is_end(module, "out_proj");
+  const bool first = model_type == "mamba" || model_type == "falcon_mamba";
+  const bool fast = first || model_type == "falcon_h1" || model_type == "nemotron_h" || model_type == "mamba2";
+  return (fast && is_end(module, "out_proj")) || ((first || model_type == "jamba") && is_end(module, "dt_proj"));
 }
 
 std::string model_type_of(const Model& model) {
@@ -114,7 +116,9 @@ void refuse_tied_table(const Model& model, const NamedWeight& one) {
 void refuse_unnamed(const std::string& module, const std::string& option) {
   const bool mixtral = module.find(".block_sparse_moe.") != std::string::npos;
   const bool gpt_oss = option == "targets" && module.ends_with(".mlp.router");  // whole it may be trained
-  const bool lfm2 = module.find(".feed_forward.experts.") != std::string::npos;
+  const bool stacked = module.ends_with(".experts.gate_up_proj") || module.ends_with(".experts.down_proj");
+  const bool lfm2 = !stacked && module.find(".feed_forward.experts.") != std::string::npos;
+  const bool jamba = lfm2 && module.ends_with("_proj");
   const bool nemotron_h = module.find(".mixer.experts.") != std::string::npos;
   const bool hy = is_hy_shared(module), lfm3 = is_lfm_gate(module);
   if (!mixtral && !gpt_oss && !lfm2 && !nemotron_h && !hy && !lfm3) return;
@@ -122,6 +126,7 @@ void refuse_unnamed(const std::string& module, const std::string& option) {
       gpt_oss ? "not for gpt-oss's routers, which are no linear layers for PEFT, so that it could not read the file"
               : fmt::format("not for {}, which transformers 5 has under other names, so PEFT could not read the file",
                             mixtral ? "Mixtral's routers and experts"
+                                    : jamba ? "Jamba's experts"
                                     : lfm2  ? "LFM2's experts"
                                     : hy    ? "Hy3's shared experts"
                                     : lfm3  ? "LFM3's gates of heads"

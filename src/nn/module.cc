@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <string_view>
 
@@ -32,6 +34,10 @@ std::int64_t Weight::numel() const {
   return count;
 }
 
+std::int64_t Layout::numel() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
 void Weight::set_layout(Layout layout) {
   const std::size_t dims = shape().size();
   bool fits = !filled() && layout.global_shape == shape() && layout.shape.size() == dims &&
@@ -39,19 +45,18 @@ void Weight::set_layout(Layout layout) {
   for (std::size_t d = 0; fits && d < dims; ++d)
     fits = layout.offset[d] >= 0 && layout.shape[d] >= 0 && layout.offset[d] + layout.shape[d] <= shape()[d] &&
            (!layout.axes[d].empty() || layout.shape[d] == shape()[d]);
-  fits = fits && layout.begin >= 0 && layout.begin + std::max<std::int64_t>(layout.count, 0) <= numel() &&
-         (layout.count < 0 || layout.shape == shape());
+  fits = fits && layout.begin >= 0 && layout.begin + std::max<std::int64_t>(layout.count, 0) <= layout.numel();
   if (!fits)
     throw Error(ErrorKind::bug, fmt::format("a weight of shape {}: the layout is not one of it", shape_text(shape())));
   layout_ = std::move(layout);
 }
 
 Tensor Weight::part_of(const Tensor& whole) const {
-  if (layout_.count >= 0) return whole.flatten().narrow(0, layout_.begin, layout_.count).clone();
   Tensor part = whole;
   for (std::size_t d = 0; d < layout_.shape.size(); ++d)
     part = part.narrow(static_cast<std::int64_t>(d), layout_.offset[d], layout_.shape[d]);
-  return layout_.whole() ? whole : part.clone();
+  if (layout_.count >= 0) return part.flatten().narrow(0, layout_.begin, layout_.count).clone();
+  return layout_.whole() ? whole : part.clone(at::MemoryFormat::Contiguous);
 }
 
 const Tensor& Weight::use() const {
@@ -117,9 +122,6 @@ void Weight::set_device(at::Device device) {
 }
 
 void Weight::fill_whole(Tensor value) {
-  layout_.shape = layout_.global_shape;
-  std::fill(layout_.offset.begin(), layout_.offset.end(), 0);
-  std::fill(layout_.axes.begin(), layout_.axes.end(), "");
   layout_.begin = 0, layout_.count = -1;
   fill(std::move(value));
 }

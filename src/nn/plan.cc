@@ -205,6 +205,10 @@ Tensor Plan::each_flat_token(const std::function<std::int64_t(const PlannedDoc&)
   return context_ ? all_M.narrow(0, context_->begin(), context_->tokens()) : from_documents(all_M);
 }
 
+Tensor Plan::each_token_of_heads(const std::function<std::int64_t(const PlannedDoc&)>& first) const {
+  return context_ && context_->shares_weights() ? each_token(first) : each_flat_token(first);
+}
+
 const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
   ops::RopeTable& table = tables_[&rope];
   if (table.cos.defined()) return table;
@@ -223,21 +227,21 @@ const ops::RopeTable& Plan::rope(const Rope& rope, const Tensor& like) {
     for (const PlannedDoc& doc : docs_) last = std::max(last, end(doc));
     table = cache_ ? cache_->rope_table(rope, last, like) : rope.kept_table(last, like);
     rows = is_one_token_each() ? cache_->positions_R(like.device())
-                               : each_flat_token([](const PlannedDoc& doc) { return doc.position; });
+                               : each_token_of_heads([](const PlannedDoc& doc) { return doc.position; });
   } else {
     lasting_ = false;
     if (cache_) cache_->note_other_angles();
     const auto stretches = stretches_of(docs_, rope);
     std::vector<Tensor> angles{at::empty({0, rope.head_size() / 2}, at::kFloat)};
     for (const auto& [length_class, s] : stretches) angles.push_back(rope.angles(s.low, s.high, length_class));
-    rows = each_flat_token([&](const PlannedDoc& doc) {
+    rows = each_token_of_heads([&](const PlannedDoc& doc) {
       const Stretch& stretch = stretches.at(rope.length_class(end(doc)));
       return stretch.first + doc.position - stretch.low;
     });
     Tensor angle = at::cat(angles);
-    if (tokens_ < angle.size(0)) {  // one step of rows that are far apart: only the positions that occur
+    if (rows.numel() < angle.size(0)) {  // one step of rows that are far apart: only the positions that occur
       angle = angle.index_select(0, rows);
-      rows = at::arange(tokens_, at::kLong);
+      rows = at::arange(rows.numel(), at::kLong);
     }
     table = rope.table(angle, like);
   }

@@ -69,6 +69,7 @@ class Plan {
     mutual_near_only_ = near_only;
     lasting_ = false;
   }
+  void do_not_last() { lasting_ = false; }  // layers do otherwise in the next step
   const Sources& sources() const { return sources_; }             // none: of a step of generation, or of other models
   std::int64_t tokens() const { return tokens_; }  // on the flat axis
   // Of a cache's rows: a step of generation. Where tokens stand then lies on the device (Past::positions_R).
@@ -101,7 +102,7 @@ class Plan {
   // added to each. Part of the graph; there until the last layer has run.
   std::map<std::string, Tensor>& left() { return left_; }
 
-  // The rotary tables of this pass, made on the first call for `rope`. `like` gives device and precision.
+  // Rotary tables of this pass, for tokens of heads, made on the first call for `rope`; as `like` lies, in its type.
   const ops::RopeTable& rope(const Rope& rope, const Tensor& like);
   // Another one, with rows for the tokens of the flat axis: of who knows better where they stand.
   void set_rope(const Rope& rope, ops::RopeTable table) {
@@ -113,6 +114,8 @@ class Plan {
   void place(const std::vector<Doc>& docs, at::Device device);
   void place_together();
   Tensor each_token(const std::function<std::int64_t(const PlannedDoc&)>& first) const;  // of the axis of documents
+  // Of the tokens whose heads layers have: those of the flat axis, or all (Context::shares_weights).
+  Tensor each_token_of_heads(const std::function<std::int64_t(const PlannedDoc&)>& first) const;
   std::vector<Doc> without_sources(const std::vector<Doc>& docs, at::Device device);
   void share(const std::vector<Doc>& docs);
   Past* cache_ = nullptr;

@@ -2,10 +2,10 @@
 #include "nn/router.h"
 
 #include <ATen/ATen.h>
-#include <ATen/OpMathType.h>
 
 #include <vector>
 
+#include "nn/decoding/forms.h"
 #include "ops/experts.h"
 
 namespace hone::nn {
@@ -15,8 +15,6 @@ namespace {
 Tensor corrected(const Tensor& value, const Tensor& tokens_E, double rate) {
   return value + rate * (tokens_E.mean() - tokens_E).sign();
 }
-
-Tensor widened(const Tensor& x) { return x.to(at::toOpMathType(x.scalar_type())); }
 
 }  // namespace
 
@@ -40,10 +38,15 @@ Tensor GroupedRouter::balanced(const Tensor& logits_NE, Pass& pass) const {
 }
 
 ops::Choice GroupedRouter::operator()(const Tensor& x_ND, Pass& pass) const {
-  const Tensor logits_NE = at::linear(widened(x_ND), widened(weight_.use()));
+  const Tensor logits_NE = ops::wide_logits(x_ND, weight_.use());
   ops::Choice choice = ops::choose_by_groups(logits_NE, correction(), options_.rule, /*with_sum=*/pass.training);
   if (pass.training && options_.balances) choice.probability_E = balanced(logits_NE, pass);
   return choice;
+}
+
+void GroupedRouter::describe(RoutedForm& form) const {
+  form.grouped_router_ED = weight_.use(), form.correction_E = correction();
+  form.rule = options_.rule, form.per_token = options_.rule.per_token;
 }
 
 void GroupedRouter::observe(const ops::RowGroups& slots, Pass& pass) const {

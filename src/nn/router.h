@@ -12,6 +12,8 @@
 
 namespace hone::nn {
 
+struct RoutedForm;
+
 // What routers whose options say `balances` add up in the pass: of each expert, how many tokens a softmax would choose
 // it for without a correction.
 inline constexpr const char* kLikeliestSlots = "router/likeliest_slots";
@@ -33,6 +35,7 @@ class GroupedRouter final : public Module {
   GroupedRouter(std::int64_t hidden, std::int64_t experts, const Options& options, double std);
   // Logits are made in fp32 at least, of what the run's weights are: a rounded one would turn the choice.
   ops::Choice operator()(const Tensor& x_ND, Pass& pass) const;
+  void describe(RoutedForm& form) const;  // what it says of the short way's experts (nn/decoding)
   // In training: how many tokens each expert was given, for the correction.
   void observe(const ops::RowGroups& slots, Pass& pass) const;
 

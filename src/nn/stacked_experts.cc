@@ -3,6 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <memory>
+#include <utility>
+
+#include "nn/decoding/pre_norm.h"
 #include "nn/experts.h"
 #include "ops/router.h"
 #include "ops/stacked_experts.h"
@@ -43,10 +47,19 @@ Tensor StackedMlp::operator()(const Tensor& x_1ND, Pass& pass) const {
       ops::choose_experts(router_(x_ND, pass), {options_.per_token, /*normalise=*/true}, /*with_sum=*/pass.training);
   const ops::Routing routing = ops::route(choice.expert_NK, options_.experts);
   if (pass.training) measure_routing(pass, choice.probability_E, routing.slots, x_ND.size(0), options_.per_token);
-  const ops::StackedExperts experts{experts_.gate_up.use(),      experts_.gate_up_bias.use(), experts_.down.use(),
-                                    experts_.down_bias.use(),    experts_.gate_up.gradient_sum(),
-                                    experts_.down.gradient_sum(), options_.gate};
+  const ops::StackedExperts experts = experts_.weights(options_.gate);
   return ops::stacked_mlp(x_ND, choice.weight_NK, choice.expert_NK, routing, experts).unsqueeze(0);
+}
+
+ops::StackedExperts StackedMlp::Experts::weights(const ops::ClampedGate& gate) const {
+  return {gate_up.use(),          gate_up_bias.use(),  down.use(), down_bias.use(),
+          gate_up.gradient_sum(), down.gradient_sum(), gate};
+}
+
+void StackedMlp::describe(PreNormLayer& layer, const Pass& pass) const {
+  RoutedForm form{.router = router_.with_adapter(pass), .per_token = options_.per_token, .normalise = true};
+  form.stacked = experts_.weights(options_.gate);
+  layer.routed = std::make_shared<const RoutedForm>(std::move(form));
 }
 
 }  // namespace hone::nn

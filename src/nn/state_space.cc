@@ -8,7 +8,10 @@
 #include <ATen/OpMathType.h>
 
 #include <cmath>
+#include <memory>
+#include <utility>
 
+#include "nn/decoding/pre_norm.h"
 #include "ops/gated.h"
 #include "ops/rms_norm.h"
 
@@ -71,6 +74,25 @@ Tensor StateSpace::made_of(const Input& x_1ND, Pass& pass) const {
       at::cat({part(o.inner(), o.scales.gate), part(o.inner(), o.scales.x), part(o.states(), o.scales.b),
                part(o.states(), o.scales.c), part(o.heads, o.scales.step)});
   return (made * scales).to(made.scalar_type());
+}
+
+void StateSpace::describe(PreNormLayer& layer, const Pass& pass) const {
+  using NormOf = MemoryForm::NormOf;
+  const std::int64_t group = o.heads / o.groups;
+  MemoryForm form{.kind = MemoryForm::Kind::state, .in = {in_proj.with_adapter(pass)},
+                  .out = out_proj.with_adapter(pass)};
+  form.convolution = {conv1d.weight.use().squeeze(1), conv1d.bias ? conv1d.bias->use() : Tensor(), /*silu=*/true};
+  form.convolved = {{.column = o.inner(), .channel = 0, .count = o.convolved()}};
+  form.groups = o.groups, form.heads = o.heads, form.key_size = o.state_size, form.value_size = o.head_size;
+  form.gate = {0, group * o.head_size}, form.step = {o.inner() + o.convolved(), group};
+  form.rate_H = in_wide(A_log.use()).exp(), form.bias_H = in_wide(dt_bias.use()).contiguous();
+  form.skip_H = in_wide(D.use()).contiguous();
+  form.least_step = o.least_step, form.most_step = o.most_step;
+  form.norm_of = o.norm == Norm::none ? NormOf::none : o.norm == Norm::of_gated ? NormOf::gated : NormOf::then_gated;
+  if (norm) form.norm = norm->weight.use();
+  form.eps = o.eps, form.norm_groups = o.groups;
+  layer.is_known &= o.scales == Scales();
+  layer.memory = std::make_shared<const MemoryForm>(std::move(form));
 }
 
 Tensor StateSpace::read(const Tensor& mixed_NC, const Tensor& given_NH, Pass& pass) const {

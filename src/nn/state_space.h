@@ -12,6 +12,8 @@
 
 namespace hone::nn {
 
+struct PreNormLayer;
+
 // RMSNorm of groups of a token's values, times a weight of each value.
 class GroupRmsNorm final : public Module {
  public:
@@ -55,6 +57,7 @@ class StateSpace final : public Module {
   };
   explicit StateSpace(const Options& options);
   Tensor operator()(const Input& x_1ND, Pass& pass) const;
+  void describe(PreNormLayer& layer, const Pass& pass) const;  // what the short way of decoding makes (nn/decoding)
 
  private:
   Tensor made_of(const Input& x_1ND, Pass& pass) const;

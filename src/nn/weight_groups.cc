@@ -2,6 +2,7 @@
 #include "nn/weight_groups.h"
 
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace hone::nn {
@@ -22,13 +23,14 @@ std::map<const Weight*, std::size_t> units_of(const Model& model) {
 
 std::vector<WeightGroup> weight_groups(Model& model, bool all) {
   const auto units = units_of(model);
-  std::map<std::pair<std::size_t, double>, WeightGroup> groups;
+  std::map<std::tuple<std::size_t, bool, double>, WeightGroup> groups;
   std::size_t unit = 0;
   model.each_with_adapters([&](const std::string& name, Weight& weight) {
     if (const auto own = units.find(&weight); own != units.end()) unit = own->second;  // an adapter's: its weight's
     if (all ? weight.is_buffer() : !weight.trainable()) return;
-    WeightGroup& group = groups[{unit, weight.learning_rate_scale()}];
-    group.unit = unit;
+    const bool sliced = weight.layout().shape != weight.shape();
+    WeightGroup& group = groups[{unit, sliced, weight.learning_rate_scale()}];
+    group.unit = unit, group.sliced = sliced;
     group.weights.push_back({name, &weight});
   });
   std::vector<WeightGroup> made;

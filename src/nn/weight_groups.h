@@ -17,9 +17,10 @@ struct GroupedWeight {
 // adapters' with them; or those in no block: the root's.
 struct WeightGroup {
   std::size_t unit = 0;  // 0: the root; 1, 2, ...: blocks
+  bool sliced = false;   // of each this process has a slice (TensorCut)
   std::vector<GroupedWeight> weights;
 };
-// The root's first. `all`: of a model that does not learn, all weights but buffers instead.
+// The root's first, whole ones of a block before slices. `all`: of a model that does not learn, all but buffers.
 std::vector<WeightGroup> weight_groups(Model& model, bool all = false);
 
 }  // namespace hone::nn

@@ -132,6 +132,7 @@ class CausalLmLoss final : public Objective {
 
   bool is_recordable() const override { return true; }
   bool takes_context() const override { return true; }
+  bool takes_tensor() const override { return options_.by_entropy_of == 0; }  // which is of whole rows of logits
 
   void measure_step(const Sums& amounts, std::map<std::string, Metric>& metrics) const override {
     if (wants(LossMetric::weight_sum)) metrics["weight_sum"] = {amounts.at(kPer), 1};

@@ -16,7 +16,20 @@
 namespace hone {
 
 namespace objectives {
-enum class EmbeddingLoss { multiple_negatives_ranking, gist, triplet, cosent, angle, cosine_similarity };
+enum class EmbeddingLoss {
+  multiple_negatives_ranking,
+  gist,
+  triplet,
+  cosent,
+  angle,
+  cosine_similarity,
+  margin_mse,
+  distill_kl_div,
+  batch_all_triplet,
+  batch_hard_triplet,
+  batch_hard_soft_margin_triplet,
+  batch_semi_hard_triplet
+};
 enum class Distance { cosine, euclidean, manhattan, squared_euclidean };
 // Of multiple_negatives_ranking: whose likeness to what stands in the denominator.
 enum class Direction { query_to_doc, query_to_query, doc_to_query, doc_to_doc };
@@ -33,7 +46,13 @@ inline constexpr auto config::enum_names<objectives::EmbeddingLoss> =
          {objectives::EmbeddingLoss::triplet, "triplet"},
          {objectives::EmbeddingLoss::cosent, "cosent"},
          {objectives::EmbeddingLoss::angle, "angle"},
-         {objectives::EmbeddingLoss::cosine_similarity, "cosine_similarity"}});
+         {objectives::EmbeddingLoss::cosine_similarity, "cosine_similarity"},
+         {objectives::EmbeddingLoss::margin_mse, "margin_mse"},
+         {objectives::EmbeddingLoss::distill_kl_div, "distill_kl_div"},
+         {objectives::EmbeddingLoss::batch_all_triplet, "batch_all_triplet"},
+         {objectives::EmbeddingLoss::batch_hard_triplet, "batch_hard_triplet"},
+         {objectives::EmbeddingLoss::batch_hard_soft_margin_triplet, "batch_hard_soft_margin_triplet"},
+         {objectives::EmbeddingLoss::batch_semi_hard_triplet, "batch_semi_hard_triplet"}});
 
 template <>
 inline constexpr auto config::enum_names<objectives::Distance> =
@@ -73,12 +92,15 @@ struct EmbeddedTexts {
   Tensor owner_O;                                      // int64: of each other document its pair
   Tensor query_text_P, document_text_P, other_text_O;  // int64: equal for equal texts; undefined: nobody knows
   Tensor score_P;                                      // fp64; undefined: there are none
+  Tensor teacher_P, teacher_O;                         // fp64: of pairs' documents and of others; likewise
+  Tensor class_P;  // int64: equal for texts of one label, each of which is a query without a document; likewise
   Tensor guide_query_PD, guide_document_PD, guide_other_OD;  // of gist: what the guide makes of the same texts
 };
 
 struct EmbeddingLossSettings {
   EmbeddingLoss type = EmbeddingLoss::multiple_negatives_ranking;
   double temperature = 0.05, margin = 0.2;
+  double teacher_temperature = 1;  // of distill_kl_div
   Distance distance = Distance::cosine;
   bool unit_length = true;  // of the vectors that distances are of
   bool dot = false;         // what is ranked by: dot products, and else cosines

@@ -24,13 +24,13 @@
 namespace hone::objectives {
 namespace {
 
-constexpr double kTemperature = 0.05, kGuidedTemperature = 0.01, kMargin = 0.2;
+constexpr double kTemperature = 0.05, kGuidedTemperature = 0.01, kTaughtTemperature = 1, kMargin = 0.2;
 
 class Embedding final : public TextObjective {
  public:
   struct Config {
     EmbeddingLoss loss_type = EmbeddingLoss::multiple_negatives_ranking;
-    std::optional<double> temperature, margin;
+    std::optional<double> temperature, teacher_temperature, margin;
     Distance distance = Distance::cosine;
     std::vector<Direction> directions = {Direction::query_to_doc};
     PartitionMode partition_mode = PartitionMode::joint;
@@ -52,17 +52,24 @@ class Embedding final : public TextObjective {
                 "multiple_negatives_ranking: a query's own document is to be nearer than all others of the step "
                 "(InfoNCE); gist: than those that a guide does not find right, too; triplet: nearer than its "
                 "negatives, by margin; cosent, angle, cosine_similarity: of pairs with a score, whose order or values "
-                "the cosines (of angle: cosines and sines) are to have."),
+                "the cosines (of angle: cosines and sines) are to have; margin_mse, distill_kl_div: of queries whose "
+                "texts have scores of a teacher, whose margins or likelihoods the dot products are to have; "
+                "batch_all_triplet, batch_hard_triplet, batch_hard_soft_margin_triplet, batch_semi_hard_triplet: of "
+                "texts with a label, nearer to those of the same label than to others of the step, of which all "
+                "triplets count, the hardest of each text, or those next beyond."),
           field("temperature", &C::temperature,
                 "Of multiple_negatives_ranking, gist, cosent and angle: cosines are divided by it "
                 "(sentence-transformers' scale is 1 / temperature); small values let the nearest negatives count "
-                "alone; default: 0.05, of gist 0.01.",
+                "alone; of distill_kl_div: dot products are; default: 0.05, of gist 0.01, of distill_kl_div 1.",
                 {.low = 1e-6}),
+          field("teacher_temperature", &C::teacher_temperature, kTeacherTemperature, {.low = 1e-6}),
           field("margin", &C::margin,
-                "Of triplet: by so much a negative is to be farther away, default 0.2; of gist: what the guide finds "
-                "as near as the right document, but for so much, is no negative, default 0.",
+                "Of triplet and the batch_ losses but the soft one: by so much a negative is to be farther away, "
+                "default 0.2; of gist: what the guide finds as near as the right document, but for so much, is no "
+                "negative, default 0.",
                 at_least(0)),
-          field("distance", &C::distance, "Of triplet: what near and far are measured by.")},
+          field("distance", &C::distance,
+                "Of triplet and the batch_ losses: what near and far are measured by.")},
           ranking_fields<C>(),
           std::tuple{
           field("hardness_strength", &C::hardness_strength,
@@ -103,13 +110,17 @@ class Embedding final : public TextObjective {
    private:
     void check_losses(Problems& problems) const {
       const Config usual;
-      const bool is_gist = loss_type == EmbeddingLoss::gist, is_triplet = loss_type == EmbeddingLoss::triplet;
+      const bool is_gist = loss_type == EmbeddingLoss::gist;
+      const bool is_far = loss_type == EmbeddingLoss::triplet || learns_labels(loss_type);
       const auto only = [&](bool holds, bool is_usual, const char* option, const char* types) {
         problems.require(holds || is_usual, option, fmt::format("only with loss_type {}", types));
       };
-      only(is_triplet || is_gist, !margin, "margin", "triplet or gist");
-      only(is_triplet, distance == usual.distance, "distance", "triplet");
-      only(compares_pairs(loss_type), !temperature, "temperature", "multiple_negatives_ranking, gist, cosent or angle");
+      only(has_margin(loss_type) || is_gist, !margin, "margin",
+           "triplet, gist, batch_all_triplet, batch_hard_triplet or batch_semi_hard_triplet");
+      only(is_far, distance == usual.distance, "distance", "triplet or the batch_ losses");
+      only(has_temperature(loss_type), !temperature, "temperature",
+           "multiple_negatives_ranking, gist, cosent, angle or distill_kl_div");
+      only(loss_type == EmbeddingLoss::distill_kl_div, !teacher_temperature, "teacher_temperature", "distill_kl_div");
       only(is_gist, margin_strategy == usual.margin_strategy, "margin_strategy", "gist");
       only(is_gist, contrast_anchors, "contrast_anchors", "gist");
       only(is_gist, contrast_positives, "contrast_positives", "gist");
@@ -123,6 +134,7 @@ class Embedding final : public TextObjective {
   Needs needs() const override {
     Needs needs{.records = RecordKind::embedding};
     needs.compares_records = compares_pairs(config_.loss_type);
+    needs.texts_alone = learns_labels(config_.loss_type);
     needs.query_prompt = config_.query_prompt.value_or("");
     needs.document_prompt = config_.document_prompt.value_or("");
     if (!config_.guide.empty()) needs.models[kGuide] = config_.guide, needs.models_read_same_tokens = true;
@@ -141,8 +153,7 @@ class Embedding final : public TextObjective {
     return learns_scores(config_.loss_type) ? std::vector<std::string>{} : std::vector<std::string>{"accuracy"};
   }
   std::vector<std::shared_ptr<const Evaluation>> further_evaluations() const override {
-    const bool by_score = learns_scores(config_.loss_type);
-    return {make_neighbours(config_.pooling, by_score ? Neighbours::by_score : Neighbours::of_queries)};
+    return {make_neighbours(config_.pooling, neighbours_of(config_.loss_type))};
   }
   std::map<std::string, std::string> folder_files(const Model& model, std::int64_t max_length) const override {
     hub::SentenceFolder folder;
@@ -174,7 +185,11 @@ class Embedding final : public TextObjective {
     const bool is_gist = config_.loss_type == EmbeddingLoss::gist;
     EmbeddingLossSettings settings;
     settings.type = config_.loss_type;
-    settings.temperature = config_.temperature.value_or(is_gist ? kGuidedTemperature : kTemperature);
+    const bool of_teacher = config_.loss_type == EmbeddingLoss::distill_kl_div;
+    settings.temperature = config_.temperature.value_or(is_gist      ? kGuidedTemperature
+                                                        : of_teacher ? kTaughtTemperature
+                                                                     : kTemperature);
+    settings.teacher_temperature = config_.teacher_temperature.value_or(settings.temperature);
     settings.margin = config_.margin.value_or(is_gist ? 0 : kMargin);
     settings.distance = config_.distance, settings.unit_length = normalizes();
     settings.directions = config_.directions, settings.partition_mode = config_.partition_mode;

@@ -8,7 +8,9 @@
 #include <set>
 
 #include "nn/text_embedding.h"
+#include "objectives/class_losses.h"
 #include "objectives/ranking_losses.h"
+#include "objectives/teacher_losses.h"
 
 namespace hone::objectives {
 namespace {
@@ -91,11 +93,28 @@ bool is_ranking(EmbeddingLoss type) {
 bool learns_scores(EmbeddingLoss type) {
   return type == EmbeddingLoss::cosent || type == EmbeddingLoss::angle || type == EmbeddingLoss::cosine_similarity;
 }
-bool compares_pairs(EmbeddingLoss type) {
-  return type != EmbeddingLoss::triplet && type != EmbeddingLoss::cosine_similarity;
+bool learns_teachers(EmbeddingLoss type) {
+  return type == EmbeddingLoss::margin_mse || type == EmbeddingLoss::distill_kl_div;
 }
+bool learns_labels(EmbeddingLoss type) {
+  return type == EmbeddingLoss::batch_all_triplet || type == EmbeddingLoss::batch_hard_triplet ||
+         type == EmbeddingLoss::batch_hard_soft_margin_triplet || type == EmbeddingLoss::batch_semi_hard_triplet;
+}
+bool compares_pairs(EmbeddingLoss type) {
+  return type != EmbeddingLoss::triplet && type != EmbeddingLoss::cosine_similarity && !learns_teachers(type);
+}
+bool has_temperature(EmbeddingLoss type) {
+  return type == EmbeddingLoss::distill_kl_div || (compares_pairs(type) && !learns_labels(type));
+}
+bool has_margin(EmbeddingLoss type) {
+  return type == EmbeddingLoss::triplet ||
+         (learns_labels(type) && type != EmbeddingLoss::batch_hard_soft_margin_triplet);
+}
+bool is_of_others(EmbeddingLoss type) { return type == EmbeddingLoss::triplet || type == EmbeddingLoss::margin_mse; }
 
-const char* counted_of(EmbeddingLoss type) { return type == EmbeddingLoss::triplet ? "triplets" : "pairs"; }
+const char* counted_of(EmbeddingLoss type) {
+  return is_of_others(type) ? "triplets" : learns_labels(type) ? "texts" : "pairs";
+}
 
 Tensor losses_of(const EmbeddedTexts& texts, const EmbeddingLossSettings& settings, std::int64_t dims) {
   switch (settings.type) {
@@ -109,6 +128,15 @@ Tensor losses_of(const EmbeddedTexts& texts, const EmbeddingLossSettings& settin
       return cosent_P(texts, cosine_P(texts, dims), settings.temperature);
     case EmbeddingLoss::angle:
       return cosent_P(texts, angle_P(texts, dims), settings.temperature);
+    case EmbeddingLoss::margin_mse:
+      return margin_mse_O(texts, settings, dims);
+    case EmbeddingLoss::distill_kl_div:
+      return distill_kl_div_P(texts, settings, dims);
+    case EmbeddingLoss::batch_all_triplet:
+    case EmbeddingLoss::batch_hard_triplet:
+    case EmbeddingLoss::batch_hard_soft_margin_triplet:
+    case EmbeddingLoss::batch_semi_hard_triplet:
+      return class_losses_P(texts, settings, dims);
     case EmbeddingLoss::cosine_similarity:
       break;
   }
@@ -117,6 +145,9 @@ Tensor losses_of(const EmbeddedTexts& texts, const EmbeddingLossSettings& settin
 
 Tensor right_ones(const EmbeddedTexts& texts, const EmbeddingLossSettings& settings) {
   if (settings.type == EmbeddingLoss::triplet) return margins_O(texts, settings, 0).lt(0);
+  if (settings.type == EmbeddingLoss::margin_mse) return right_margins_O(texts, settings);
+  if (settings.type == EmbeddingLoss::distill_kl_div) return right_best_P(texts, settings);
+  if (learns_labels(settings.type)) return nearest_of_class_P(texts, settings);
   return is_ranking(settings.type) ? nearest_P(texts, settings.dot) : Tensor();
 }
 

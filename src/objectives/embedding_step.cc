@@ -28,7 +28,8 @@ struct Places {
   std::vector<std::int64_t> query, document, other, owner;
 };
 
-Places places_of(const std::vector<TextMember>& members) {
+// alone: texts are queries, and nothing else is there.
+Places places_of(const std::vector<TextMember>& members, bool alone) {
   std::map<std::int64_t, std::int64_t> pair_of;  // group -> number of its pair
   Places places;
   for (std::size_t i = 0; i < members.size(); ++i)
@@ -47,6 +48,7 @@ Places places_of(const std::vector<TextMember>& members) {
     places.other.push_back(static_cast<std::int64_t>(i));
     places.owner.push_back(pair->second);
   }
+  if (alone) places.document.clear();
   const bool whole = std::find(places.document.begin(), places.document.end(), -1) == places.document.end();
   if (!whole || places.query.size() + places.document.size() + places.other.size() != members.size())
     throw Error(ErrorKind::data, "a batch's documents: expected groups of a query, a document and others")
@@ -109,6 +111,7 @@ void StepTexts::add(const StepTexts& more) {
   text_S = joined_rows(text_S, more.text_S);
   score_S2 = joined_rows(score_S2, more.score_S2);
   guided_SD = joined_rows(guided_SD, more.guided_SD);
+  class_S = joined_rows(class_S, more.class_S);
 }
 
 StepTexts texts_of(const Batch& batch, const Tensor& vector_SD) {
@@ -116,7 +119,7 @@ StepTexts texts_of(const Batch& batch, const Tensor& vector_SD) {
     const auto found = batch.extra.find(name);
     return found == batch.extra.end() ? Tensor() : found->second.to(vector_SD.device());
   };
-  return {members_of(batch), vector_SD, extra(kTextIds), extra(kScores), extra(kGuided)};
+  return {members_of(batch), vector_SD, extra(kTextIds), extra(kScores), extra(kGuided), extra(kClasses)};
 }
 
 StepTexts gathered(const StepTexts& own, const World& world, std::int64_t& first) {
@@ -128,7 +131,8 @@ StepTexts gathered(const StepTexts& own, const World& world, std::int64_t& first
   message.put(own.guided_SD.defined() ? own.guided_SD.size(1) : 0);
   for (const TextMember& one : own.members) message.put(static_cast<std::int64_t>(one.role)), message.put(one.group);
   if (own.size() > 0)
-    for (const Tensor& x : {own.vector_SD, own.text_S, own.score_S2, own.guided_SD}) put_tensor(message, x);
+    for (const Tensor& x : {own.vector_SD, own.text_S, own.score_S2, own.guided_SD, own.class_S})
+      put_tensor(message, x);
   StepTexts all;
   const std::vector<std::string> told = world.gather(std::move(message).text());
   for (std::size_t rank = 0; rank < told.size(); ++rank) {
@@ -146,17 +150,18 @@ StepTexts gathered(const StepTexts& own, const World& world, std::int64_t& first
     one.text_S = take_tensor(theirs, {size}, at::kLong);
     one.score_S2 = take_tensor(theirs, {size, 2}, at::kDouble);
     one.guided_SD = take_tensor(theirs, {size, guided_width}, at::kFloat);
+    one.class_S = take_tensor(theirs, {size}, at::kLong);
     all.add(one);
   }
   if (own.size() == 0) return all;
   const at::Device device = own.vector_SD.device();
-  for (Tensor* x : {&all.vector_SD, &all.text_S, &all.score_S2, &all.guided_SD})
+  for (Tensor* x : {&all.vector_SD, &all.text_S, &all.score_S2, &all.guided_SD, &all.class_S})
     if (x->defined()) *x = x->to(device);
   return all;
 }
 
 EmbeddedTexts compared(const StepTexts& texts) {
-  const Places places = places_of(texts.members);
+  const Places places = places_of(texts.members, texts.class_S.defined());
   const Tensor& all_SD = texts.vector_SD;
   const Tensor wide_SD = all_SD.to(at::kDouble);
   const Tensor query_P = sent_there(places.query, all_SD), document_P = sent_there(places.document, all_SD),
@@ -177,7 +182,11 @@ EmbeddedTexts compared(const StepTexts& texts) {
     made.guide_document_PD = guided_SD.index_select(0, document_P);
     made.guide_other_OD = guided_SD.index_select(0, other_O);
   }
-  if (texts.score_S2.defined()) made.score_P = texts.score_S2.select(1, 0).index_select(0, query_P);
+  if (texts.class_S.defined()) made.class_P = texts.class_S.index_select(0, query_P);
+  if (!texts.score_S2.defined()) return made;
+  const Tensor score_S = texts.score_S2.select(1, 0);
+  made.score_P = score_S.index_select(0, query_P);
+  made.teacher_P = score_S.index_select(0, document_P), made.teacher_O = score_S.index_select(0, other_O);
   return made;
 }
 

@@ -17,7 +17,7 @@ class World;  // hone/world.h
 namespace hone::objectives {
 
 // In Batch::extra, of each document; kGuided: the vectors that gist's guide makes of them.
-inline constexpr const char *kTextIds = "text", *kScores = "score", *kGuided = "guided";
+inline constexpr const char *kTextIds = "text", *kScores = "score", *kClasses = "class", *kGuided = "guided";
 
 // What a document is to the others: its role, and which group it is in.
 struct TextMember {
@@ -33,6 +33,7 @@ struct StepTexts {
   Tensor text_S;     // int64; equal for equal texts; undefined: nobody knows
   Tensor score_S2;   // fp64: how alike, and whether that is known; undefined: there are none
   Tensor guided_SD = {};  // fp32 of gist's guide, of a width of its own; undefined: there is none
+  Tensor class_S = {};    // int64 of texts that stand alone, equal for those of one label; undefined: there are none
 
   std::int64_t size() const { return static_cast<std::int64_t>(members.size()); }
   void add(const StepTexts& more);  // groups are numbered on

@@ -69,11 +69,16 @@ void Grpo::Config::validate(Problems& problems) const {
   adaptive("entropy_coef_max", entropy_coef_max, none.entropy_coef_max);
   adaptive("entropy_coef_delta", entropy_coef_delta, none.entropy_coef_delta);
   adaptive("entropy_target", entropy_target, none.entropy_target);
+  problems.require(replay_buffer_size == 0 || environment.command.empty(), "replay_buffer_size",
+                   "not with environment, whose turns are not kept");
   problems.require(entropy_coef_min <= entropy_coef_max, "entropy_coef_min", "above entropy_coef_max");
 }
 
 Grpo::Grpo(const Config& config)
-    : PolicyObjective("grpo", config, config.beta), config_(config), loss_(loss_of(config)) {
+    : PolicyObjective("grpo", config, config.beta),
+      config_(config),
+      loss_(loss_of(config)),
+      replay_(config.replay_buffer_size) {
   entropy_.coefficient = config.entropy_coef;
 }
 
@@ -119,11 +124,14 @@ void Grpo::measure_step(const Sums& amounts, std::map<std::string, Metric>& metr
 }
 
 Sums Grpo::state() const {
-  if (!config_.use_adaptive_entropy) return {};
-  return {{kCoefficient, entropy_.coefficient}, {kLastEntropy, entropy_.last}};
+  Sums state = replay_.state();
+  if (!config_.use_adaptive_entropy) return state;
+  state[kCoefficient] = entropy_.coefficient, state[kLastEntropy] = entropy_.last;
+  return state;
 }
 
 void Grpo::set_state(const Sums& state) {
+  replay_.set_state(state);
   if (!config_.use_adaptive_entropy || !state.contains(kCoefficient) || !state.contains(kLastEntropy)) return;
   entropy_ = {state.at(kCoefficient), state.at(kLastEntropy)};
 }

@@ -30,6 +30,7 @@ class Grpo : public PolicyObjective {
     double entropy_coef = 0;
     bool use_adaptive_entropy = false;
     double entropy_coef_min = 0, entropy_coef_max = 1, entropy_coef_delta = 0.005, entropy_target = 0.2;
+    std::int64_t replay_buffer_size = 0;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple_cat(
@@ -85,7 +86,11 @@ class Grpo : public PolicyObjective {
               field("entropy_target", &C::entropy_target,
                     "The entropy that it holds up, in nats: that of the metric entropy, or of the tokens that "
                     "top_entropy_quantile leaves.",
-                    config::at_least(0))});
+                    config::at_least(0)),
+              field("replay_buffer_size", &C::replay_buffer_size,
+                    "So many prompts' answers are kept at most, those that differed most in what they were worth, and "
+                    "are learnt from again where a prompt's new answers are all worth the same; 0 = none.",
+                    {.low = 0, .high = 1 << 16})});
     }
     void validate(Problems& problems) const;
   };
@@ -98,6 +103,7 @@ class Grpo : public PolicyObjective {
   std::vector<double> advantages(const Judged& judged, const World& world) const override;
   void add_terms(const Tokens& tokens, LossTerms& result) const override;
   double learnt_share() const override { return config_.top_entropy_quantile; }
+  ReplayBuffer* replay_buffer() override { return replay_.is_wanted() ? &replay_ : nullptr; }
   bool learns_entropy() const override { return config_.entropy_coef != 0 || config_.use_adaptive_entropy; }
 
  private:
@@ -111,6 +117,7 @@ class Grpo : public PolicyObjective {
 
   const Config config_;
   const PolicyLossOptions loss_;
+  ReplayBuffer replay_;
   mutable EntropyControl entropy_;  // of measure_step(), which looks at updates one after another
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <span>
 #include <vector>
@@ -17,10 +18,11 @@ struct Kept {
   std::int64_t text = 0;  // equal for equal texts
   double score = 0;
   bool scored = false;
+  std::int64_t label = 0;  // equal for texts of one label; 0: it has none
 };
 
 // Of each of a batch's documents what stands before its vector, as fp32: [documents, kKeptHead], on the host.
-inline constexpr std::int64_t kKeptHead = 6;
+inline constexpr std::int64_t kKeptHead = 9;
 Tensor kept_heads(const Batch& batch);
 // The same again, of rows that begin with it.
 std::vector<Kept> heads_of(const Tensor& rows);
@@ -35,6 +37,20 @@ Corpus corpus_of(const std::vector<Kept>& all);
 inline constexpr std::int64_t kNearest = 10;  // so many documents of each query are looked at
 // Of one query: its nearest documents, the nearest first. Adds queries, accuracy@1, mrr@10 and ndcg@10.
 void count_query(std::span<const std::int64_t> nearest, const std::set<std::int64_t>& right, Sums& sums);
+
+// Of texts with labels: of each the nearest ones, itself among them, the nearest first, so that kNearest others are
+// there. Texts without another of their label are passed over. Adds the same.
+class ClassCounts {
+ public:
+  explicit ClassCounts(const std::vector<Kept>& all);
+  void count(std::int64_t text, std::span<const std::int64_t> nearest, Sums& sums) const;
+
+ private:
+  const std::vector<Kept>& all_;
+  std::map<std::int64_t, std::int64_t> size_of_;  // label -> texts
+};
+// Whether a set has labels; Error(data): of_classes, and it has none, or some records have and some have not.
+bool are_of_classes(const std::vector<Kept>& all, bool of_classes);
 
 // Of pairs' likeness, and their scores: pairs, and the correlation of ranks with how many sets have one.
 void count_scores(const std::vector<double>& likeness, const std::vector<double>& scores, Sums& sums);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "objectives/embedding_losses.h"
 #include "objectives/kept_texts.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
@@ -34,6 +35,21 @@ void count_queries(const Tensor& vector_SD, const std::vector<Kept>& all, Sums& 
     for (std::int64_t i = 0; i < count; ++i)
       count_query(values.subspan(static_cast<std::size_t>(i * most), static_cast<std::size_t>(most)),
                   corpus.right[static_cast<std::size_t>(begin + i)], sums);
+  }
+}
+
+// Of texts with labels, each of which all others are candidates for.
+void count_classes(const Tensor& vector_SD, const std::vector<Kept>& all, Sums& sums) {
+  const ClassCounts counts(all);
+  for (std::int64_t begin = 0; begin < vector_SD.size(0); begin += kQueriesAtOnce) {
+    const std::int64_t count = std::min(kQueriesAtOnce, vector_SD.size(0) - begin);
+    const Tensor cosine_QC = vector_SD.narrow(0, begin, count).matmul(vector_SD.t());
+    const Tensor order = std::get<1>(cosine_QC.sort(/*stable=*/true, /*dim=*/1, /*descending=*/true));
+    const std::int64_t most = std::min(kNearest + 1, order.size(1));
+    const Tensor nearest = host::read(order.narrow(1, 0, most).contiguous());
+    const auto values = host::values<std::int64_t>(nearest);
+    for (std::int64_t i = 0; i < count; ++i)
+      counts.count(begin + i, values.subspan(static_cast<std::size_t>(i * most), static_cast<std::size_t>(most)), sums);
   }
 }
 
@@ -70,8 +86,9 @@ class NeighboursEvaluation final : public Evaluation {
   RecordKind records() const override { return RecordKind::embedding; }
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
-    if (kind_ != Neighbours::by_score) all = {"accuracy@1", "mrr@10", "ndcg@10", "triplet_accuracy"};
-    if (kind_ != Neighbours::of_queries) all.push_back(spearman());
+    if (kind_ != Neighbours::by_score) all = {"accuracy@1", "mrr@10", "ndcg@10"};
+    if (kind_ == Neighbours::of_queries || kind_ == Neighbours::either) all.emplace_back("triplet_accuracy");
+    if (kind_ == Neighbours::by_score || kind_ == Neighbours::either) all.emplace_back(spearman());
     return all;
   }
   Sums measure(const Model&, const Output&, const Batch&, Pass&) const override { return {}; }
@@ -87,6 +104,10 @@ class NeighboursEvaluation final : public Evaluation {
     const std::vector<Kept> all = heads_of(kept);
     const Tensor vector_SD = kept.narrow(1, kKeptHead, kept.size(1) - kKeptHead);
     Sums sums;
+    if (are_of_classes(all, kind_ == Neighbours::of_classes)) {
+      count_classes(vector_SD, all, sums);
+      return sums;
+    }
     if (are_scored(all, kind_ == Neighbours::by_score) && kind_ != Neighbours::of_queries) {
       compare_scores(vector_SD, all, sums);
       return sums;
@@ -113,6 +134,11 @@ class NeighboursEvaluation final : public Evaluation {
 };
 
 }  // namespace
+
+Neighbours neighbours_of(EmbeddingLoss type) {
+  if (learns_labels(type)) return Neighbours::of_classes;
+  return learns_scores(type) ? Neighbours::by_score : Neighbours::of_queries;
+}
 
 std::shared_ptr<const Evaluation> make_neighbours(std::optional<nn::Pooling> pooling, Neighbours kind,
                                                   const Similarity& similarity) {

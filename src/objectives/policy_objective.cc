@@ -139,6 +139,7 @@ Groups PolicyObjective::prepare(Group group, StepContext& context) {
   Judged made = judged(group, context);
   Metrics resampled;
   if (options_.resample > 0) made = with_something_to_learn(std::move(made), context, resampled);
+  if (ReplayBuffer* buffer = replay_buffer()) made = with_replayed(std::move(made), *buffer, context, resampled);
   const Group learnt = learnable(made, context);
   tell(made, context);
   for (const auto& [name, value] : resampled) told_[name] = {value, 1};

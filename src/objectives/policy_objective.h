@@ -11,6 +11,7 @@
 #include "objectives/answer_objective.h"
 #include "objectives/moving_reference.h"
 #include "objectives/policy_losses.h"
+#include "objectives/replay_buffer.h"
 
 namespace hone::objectives {
 
@@ -93,6 +94,8 @@ class PolicyObjective : public AnswerObjective {
   virtual bool always_knows_old() const { return false; }
   // Of all tokens of a step's answers the share that advantages act on: those of most entropy when they were given.
   virtual double learnt_share() const { return 1; }
+  // Null: only the step's own answers are learnt from.
+  virtual ReplayBuffer* replay_buffer() { return nullptr; }
   virtual bool learns_entropy() const { return false; }  // Tokens have it then, and sums() count kActiveTokens
   virtual std::vector<std::string> further_measures() const { return {}; }
 
@@ -107,6 +110,9 @@ class PolicyObjective : public AnswerObjective {
     std::size_t draw, prompt;
   };
   static Judged put_together(const std::vector<Judged>& draws, const std::vector<AskedPlace>& places);
+  // As many prompts: where a prompt's answers teach nothing, those of a kept one; those that do are kept.
+  Judged with_replayed(Judged made, ReplayBuffer& buffer, const StepContext& context, Metrics& told) const;
+  void add_kept(const KeptGroup& group, const StepContext& context, Judged& to) const;
   void choose_tokens(Group& group, const std::vector<Tensor>& entropies, const World& world) const;
 };
 

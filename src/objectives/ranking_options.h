@@ -8,6 +8,10 @@
 
 namespace hone::objectives {
 
+inline constexpr const char* kTeacherTemperature =
+    "Of distill_kl_div: the teacher's scores are divided by it; large values let all texts count alike; default: "
+    "temperature.";
+
 template <class C>
 constexpr auto ranking_fields() {
   return std::tuple{

@@ -34,7 +34,8 @@ inline constexpr auto config::enum_names<objectives::RegularizerSchedule> =
 namespace objectives {
 namespace {
 
-constexpr double kDotTemperature = 1, kCosineTemperature = 0.05, kSparseMargin = 5, kQueryWeight = 5e-5;
+constexpr double kDotTemperature = 1, kSparseTaughtTemperature = 2, kCosineTemperature = 0.05;
+constexpr double kSparseMargin = 5, kQueryWeight = 5e-5;
 constexpr const char* kDocumentTerm = "document_regularizer_loss";
 constexpr const char* kQueryTerm = "query_regularizer_loss";
 constexpr const char* kBase = "base_loss";
@@ -51,7 +52,7 @@ class SparseEmbedding final : public TextObjective {
  public:
   struct Config {
     EmbeddingLoss loss_type = EmbeddingLoss::multiple_negatives_ranking;
-    std::optional<double> temperature, margin;
+    std::optional<double> temperature, teacher_temperature, margin;
     Distance distance = Distance::euclidean;
     std::vector<Direction> directions = {Direction::query_to_doc};
     PartitionMode partition_mode = PartitionMode::joint;
@@ -73,12 +74,14 @@ class SparseEmbedding final : public TextObjective {
           field("loss_type", &C::loss_type,
                 "multiple_negatives_ranking: a query's dot product with its own document is to be above those with all "
                 "others of the step (InfoNCE); triplet: nearer than its negatives, by margin; cosent, angle, "
-                "cosine_similarity: of pairs with a score, whose order or values the cosines are to have. gist is of "
-                "dense vectors alone."),
+                "cosine_similarity: of pairs with a score, whose order or values the cosines are to have; margin_mse, "
+                "distill_kl_div: of queries whose texts have scores of a teacher, whose margins or likelihoods the dot "
+                "products are to have. gist and the batch_ losses are of dense vectors alone."),
           field("temperature", &C::temperature,
-                "Of multiple_negatives_ranking: dot products are divided by it, default 1; of cosent and angle: "
-                "cosines, default 0.05.",
+                "Of multiple_negatives_ranking and distill_kl_div: dot products are divided by it, default 1, and 2; "
+                "of cosent and angle: cosines, default 0.05.",
                 {.low = 1e-6}),
+          field("teacher_temperature", &C::teacher_temperature, kTeacherTemperature, {.low = 1e-6}),
           field("margin", &C::margin, "Of triplet: by so much a negative is to be farther away; default 5.",
                 at_least(0)),
           field("distance", &C::distance, "Of triplet: what near and far are measured by.")},
@@ -112,12 +115,16 @@ class SparseEmbedding final : public TextObjective {
     void validate(Problems& problems) const {
       const Config usual;
       const bool is_triplet = loss_type == EmbeddingLoss::triplet, alone = use_document_regularizer_only;
-      problems.require(loss_type != EmbeddingLoss::gist, "loss_type",
-                       "got gist, which is of dense vectors; expected one of the others");
+      const bool dense = loss_type == EmbeddingLoss::gist || learns_labels(loss_type);
+      problems.require(!dense, "loss_type",
+                       fmt::format("got {}, which is of dense vectors; expected one of the others",
+                                   config::Values<EmbeddingLoss>::write(loss_type).text()));
       problems.require(is_triplet || !margin, "margin", "only with loss_type triplet");
       problems.require(is_triplet || distance == usual.distance, "distance", "only with loss_type triplet");
-      problems.require(compares_pairs(loss_type) || !temperature, "temperature",
-                       "only with loss_type multiple_negatives_ranking, cosent or angle");
+      problems.require(has_temperature(loss_type) || !temperature, "temperature",
+                       "only with loss_type multiple_negatives_ranking, cosent, angle or distill_kl_div");
+      problems.require(loss_type == EmbeddingLoss::distill_kl_div || !teacher_temperature, "teacher_temperature",
+                       "only with loss_type distill_kl_div");
       problems.require(!alone || !query_regularizer_weight, "query_regularizer_weight",
                        "not with use_document_regularizer_only, by which queries count as documents");
       problems.require(!alone || !query_regularizer_threshold, "query_regularizer_threshold",
@@ -177,8 +184,11 @@ class SparseEmbedding final : public TextObjective {
   EmbeddingLossSettings settings() const {
     EmbeddingLossSettings settings;
     settings.type = config_.loss_type, settings.dot = true, settings.unit_length = false;
-    settings.temperature =
-        config_.temperature.value_or(learns_scores(config_.loss_type) ? kCosineTemperature : kDotTemperature);
+    const bool of_teacher = config_.loss_type == EmbeddingLoss::distill_kl_div;
+    settings.temperature = config_.temperature.value_or(learns_scores(config_.loss_type) ? kCosineTemperature
+                                                        : of_teacher                     ? kSparseTaughtTemperature
+                                                                                         : kDotTemperature);
+    settings.teacher_temperature = config_.teacher_temperature.value_or(settings.temperature);
     settings.margin = config_.margin.value_or(kSparseMargin), settings.distance = config_.distance;
     settings.directions = config_.directions, settings.partition_mode = config_.partition_mode;
     settings.hardness_mode = config_.hardness_mode, settings.hardness_strength = config_.hardness_strength;

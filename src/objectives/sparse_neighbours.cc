@@ -115,8 +115,8 @@ class Postings {
       for (const Entry& one : texts.vectors[static_cast<std::size_t>(documents[i])])
         of_token_[static_cast<std::size_t>(one.token)].push_back({static_cast<std::int64_t>(i), one.weight});
   }
-  // Numbers of the documents whose products with it are the largest, the largest first; of equal ones the first.
-  std::vector<std::int64_t> nearest(const Sparse& query) const {
+  // Numbers of so many documents whose products with it are the largest, the largest first; of equal ones the first.
+  std::vector<std::int64_t> nearest(const Sparse& query, std::int64_t count) const {
     std::vector<double> score(documents_, 0);
     for (const Entry& one : query)
       for (const Entry& found : of_token_[static_cast<std::size_t>(one.token)])
@@ -124,7 +124,7 @@ class Postings {
     std::vector<std::int64_t> order(documents_);
     std::iota(order.begin(), order.end(), 0);
     const auto at = [&](std::int64_t i) { return score[static_cast<std::size_t>(i)]; };
-    const std::size_t most = std::min<std::size_t>(kNearest, documents_);
+    const std::size_t most = std::min<std::size_t>(static_cast<std::size_t>(count), documents_);
     std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(most), order.end(),
                       [&](auto a, auto b) { return at(a) != at(b) ? at(a) > at(b) : a < b; });
     order.resize(most);
@@ -163,7 +163,7 @@ void count_queries(const Texts& texts, Sums& sums) {
   std::vector<std::vector<std::int64_t>> found(corpus.queries.size());
   at::parallel_for(0, std::ssize(found), 1, [&](std::int64_t begin, std::int64_t end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
-      found[i] = postings.nearest(texts.vectors[static_cast<std::size_t>(corpus.queries[i])]);
+      found[i] = postings.nearest(texts.vectors[static_cast<std::size_t>(corpus.queries[i])], kNearest);
   });
   for (std::size_t i = 0; i < found.size(); ++i) count_query(found[i], corpus.right[i], sums);
   if (corpus.queries.empty()) return;
@@ -171,6 +171,19 @@ void count_queries(const Texts& texts, Sums& sums) {
   count_active(texts, corpus.queries, "query_", sums);
   count_active(texts, corpus.documents, "corpus_", sums);
   sums["avg_flops"] = products(texts, corpus);
+}
+
+// Of texts with labels, each of which all others are candidates for.
+void count_classes(const Texts& texts, Sums& sums) {
+  std::vector<std::int64_t> all(texts.vectors.size());
+  std::iota(all.begin(), all.end(), 0);
+  const Postings postings(texts, all);
+  const ClassCounts counts(texts.heads);
+  for (const std::int64_t i : all)
+    counts.count(i, postings.nearest(texts.vectors[static_cast<std::size_t>(i)], kNearest + 1), sums);
+  if (all.empty()) return;
+  sums["sparse_sets"] = 1;
+  count_active(texts, all, "", sums);
 }
 
 // Of each record's others.
@@ -230,6 +243,10 @@ class SparseNeighbours final : public Evaluation {
   Sums compare(const Tensor& kept) const override {
     const Texts texts = texts_in(kept);
     Sums sums;
+    if (are_of_classes(texts.heads, kind_ == Neighbours::of_classes)) {
+      count_classes(texts, sums);
+      return sums;
+    }
     if (are_scored(texts.heads, kind_ == Neighbours::by_score) && kind_ != Neighbours::of_queries) {
       compare_scores(texts, sums);
       return sums;

@@ -24,7 +24,7 @@ namespace {
 constexpr const char *kSlopesOfTexts = "slopes", *kPairLosses = "losses";
 constexpr std::string_view kMeanOf = "mean of ";
 
-Role counted_role(EmbeddingLoss type) { return type == EmbeddingLoss::triplet ? Role::rejected : Role::query; }
+Role counted_role(EmbeddingLoss type) { return is_of_others(type) ? Role::rejected : Role::query; }
 
 std::int64_t count_before(const std::vector<TextMember>& members, std::int64_t end, Role role) {
   return std::count_if(members.begin(), members.begin() + end,
@@ -89,28 +89,47 @@ LossTerms TextObjective::loss(const Model& model, const Output& output, const Ba
 void TextObjective::add_ids(Batch& batch, const StepContext& context) const {
   if (!batch.ids_BT.is_cpu()) return;
   batch.extra[kTextIds] = text_ids(batch);
-  const bool needs_score = learns_scores(loss_type());
-  const auto scores = batch.extra.find(kScores);
+  const auto column = [&](const char* name) {
+    const auto found = batch.extra.find(name);
+    return found == batch.extra.end() ? Tensor() : found->second;
+  };
+  const Tensor scores = column(kScores), classes = column(kClasses);
   std::set<std::int32_t> with_others;
   for (const Doc& doc : batch.docs)
     if (doc.role == Role::rejected) with_others.insert(doc.group);
+  const bool needs_others = loss_type() == EmbeddingLoss::triplet || learns_teachers(loss_type());
   for (std::size_t i = 0; i < batch.docs.size(); ++i) {
     const Doc& doc = batch.docs[i];
-    const bool scored = scores != batch.extra.end() && host::values<double>(scores->second)[2 * i + 1] != 0;
-    if (scored && !needs_score)
-      refuse(doc, "has a score, which is not learnt",
-             "cosent, angle and cosine_similarity learn it; ignore: [score] passes over it", context);
-    if (scored && loss_type() == EmbeddingLoss::cosine_similarity)
-      check_score(doc, host::values<double>(scores->second)[2 * i], context);
-    if (!scored && needs_score) refuse(doc, "has no score", "others learn pairs without one", context);
-    if (loss_type() == EmbeddingLoss::triplet && !with_others.contains(doc.group))
+    check_label(doc, classes.defined() && host::values<std::int64_t>(classes)[i] != 0, context);
+    std::optional<double> score;
+    if (scores.defined() && host::values<double>(scores)[2 * i + 1] != 0) score = host::values<double>(scores)[2 * i];
+    check_score(doc, score, context);
+    if (needs_others && !with_others.contains(doc.group))
       refuse(doc, "has no negative", "multiple_negatives_ranking learns pairs without one", context);
   }
 }
 
-void TextObjective::check_score(const Doc& doc, double score, const StepContext& context) const {
-  if (score < -1 || score > 1)
-    refuse(doc, fmt::format("has a score of {}, and cosines are from -1 to 1", score),
+void TextObjective::check_label(const Doc& doc, bool labelled, const StepContext& context) const {
+  const bool learnt = learns_labels(loss_type());
+  if (labelled && !learnt)
+    refuse(doc, "has a label, which is not learnt", "batch_hard_triplet and its relatives learn texts with one",
+           context);
+  if (!labelled && learnt)
+    refuse(doc, "has no label", "it learns records of text and label; others learn pairs without one", context);
+}
+
+// A teacher gives each text of a query a score, and the query none; of a pair that is alike or not both have it.
+void TextObjective::check_score(const Doc& doc, const std::optional<double>& score, const StepContext& context) const {
+  const bool of_pairs = learns_scores(loss_type()), of_teachers = learns_teachers(loss_type());
+  if (score && !of_pairs && !of_teachers)
+    refuse(doc, "has a score, which is not learnt",
+           "cosent, angle and cosine_similarity learn it of a pair, margin_mse and distill_kl_div of a query's texts; "
+           "ignore: [score] passes over it", context);
+  if (!score && of_pairs) refuse(doc, "has no score", "others learn pairs without one", context);
+  if (!score && of_teachers && doc.role != Role::query)
+    refuse(doc, "has no scores", "a teacher's are in the field scores, one for each of a query's texts", context);
+  if (score && loss_type() == EmbeddingLoss::cosine_similarity && (*score < -1 || *score > 1))
+    refuse(doc, fmt::format("has a score of {}, and cosines are from -1 to 1", *score),
            "scale the scores, or learn their order alone, by cosent", context);
 }
 

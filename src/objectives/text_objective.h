@@ -5,6 +5,7 @@
 // (GradCache: Gao et al., 2021, arXiv:2101.06983).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -44,7 +45,8 @@ class TextObjective : public Objective {
 
  private:
   void add_ids(Batch& batch, const StepContext& context) const;
-  void check_score(const Doc& doc, double score, const StepContext& context) const;
+  void check_label(const Doc& doc, bool labelled, const StepContext& context) const;
+  void check_score(const Doc& doc, const std::optional<double>& score, const StepContext& context) const;
   [[noreturn]] void refuse(const Doc& doc, const std::string& fact, const char* advice,
                            const StepContext& context) const;
   StepTexts texts_of_step(const Group& group, StepContext& context) const;

@@ -131,6 +131,15 @@ struct Backend {
     std::int64_t (*backward_room)(const SsdInput& input, const Documents& documents);
   } ssd{};
 
+  // As ops/selective_scan.h says; all is dense.
+  struct SelectiveScan {
+    at::Tensor (*forward)(const ScanInput& input, const Documents& documents, const ScanPast& past);
+    ScanInput (*backward)(const at::Tensor& dy_NC, const ScanInput& input,
+                          const Documents& documents);  // gradients of the input, without a past
+    // Bytes that `backward` has for itself meanwhile.
+    std::int64_t (*backward_room)(const ScanInput& input, const Documents& documents);
+  } selective_scan{};
+
   // As ops/short_conv.h says; all is dense.
   struct ShortConv {
     at::Tensor (*forward)(const at::Tensor& x_NC, const ShortConvWeights& weights, const Documents& documents);

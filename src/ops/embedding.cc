@@ -12,7 +12,6 @@
 #include "ops/kept_sum.h"
 
 namespace hone::ops {
-namespace {
 
 // Where ids lie on a device, its own look-up refuses what is outside: nobody waits for it here.
 void check_ids(const at::Tensor& ids, std::int64_t rows) {
@@ -24,6 +23,8 @@ void check_ids(const at::Tensor& ids, std::int64_t rows) {
                   fmt::format("token id {}: outside the model's vocabulary; expected 0 to {}", id, rows - 1))
           .hint("was the text tokenised with this model's tokenizer? of a table of positions: is a row longer?");
 }
+
+namespace {
 
 // The table's gradient, unless its sum takes it.
 at::Tensor table_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int64_t rows, std::int64_t skip,

@@ -15,6 +15,9 @@ namespace hone::ops {
 at::Tensor embedding(const at::Tensor& table_VD, const at::Tensor& ids, std::int64_t no_gradient_id = -1,
                      GradientSum* sum = nullptr);
 
+// Error(data) for an id outside of so many rows, where ids lie on the host.
+void check_ids(const at::Tensor& ids, std::int64_t rows);
+
 namespace reference {
 at::Tensor embedding(const at::Tensor& table_VD, const at::Tensor& ids, std::int64_t no_gradient_id = -1);
 }  // namespace reference

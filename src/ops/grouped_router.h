@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "ops/router.h"
 
@@ -29,5 +30,14 @@ struct GroupedRule {
 // token wants.
 Choice choose_by_groups(const at::Tensor& logits_NE, const at::Tensor& correction_E, const GroupedRule& rule,
                         bool with_sum);
+
+// The same for one token, on plain memory; W: float or double. correction null: none. score: room for E, which are left
+// there; room: what this needs besides, kept from call to call; weight, expert: room for K.
+template <class W>
+void choose_for_one_by_groups(const W* logits, std::int64_t experts, const W* correction, const GroupedRule& rule,
+                              W* score, std::vector<W>& room, W* weight, std::int64_t* expert);
+
+// What such a router's logits are: x weight^T in fp32 at least, of x and weight as they are.
+at::Tensor wide_logits(const at::Tensor& x_ND, const at::Tensor& weight_ED);
 
 }  // namespace hone::ops

@@ -207,6 +207,18 @@ struct SsdPast {
   std::vector<std::int64_t> rows;
 };
 
+// What a state space reads whose decays are each channel's and each state's own, as ops/selective_scan.h says. step,
+// rate and skip are in fp32 (fp64).
+struct ScanInput {
+  at::Tensor x_NC, step_NC, rate_CK, b_NK, c_NK, skip_C;
+};
+// States that documents go on with, and leave behind, in fp32 (fp64), dense: the row of each document; none: they begin
+// with zeros.
+struct ScanPast {
+  at::Tensor state_RKC;
+  std::vector<std::int64_t> rows;
+};
+
 // Of a short convolution: of each channel; bias undefined: there is none; silu: what is done with the sum.
 struct ShortConvWeights {
   at::Tensor weight_CT, bias_C = {};

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
+#include <span>
 #include <vector>
 
 #include "ops/cpu/products/quantized_rows.h"
@@ -24,8 +24,8 @@ class SharedRows {
                        : pack(cpu::skinny_kernels<T>(), p, lines_);
   }
   // For all of them.
-  template <class T, std::size_t kCount>
-  void pack_for(std::array<cpu::SkinnyProduct<T>, kCount>& products) {
+  template <class T>
+  void pack_for(std::span<cpu::SkinnyProduct<T>> products) {
     const void* packed[2] = {};
     for (cpu::SkinnyProduct<T>& p : products) {
       const void*& own = packed[p.quantized ? 1 : 0];

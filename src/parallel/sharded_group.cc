@@ -30,23 +30,23 @@ Tensor view_of(const Tensor& all, std::int64_t offset, const std::vector<std::in
 
 Cut cut(const nn::WeightGroup& group, int rank, int ranks) {
   std::int64_t total = 0;
-  for (const nn::GroupedWeight& one : group.weights) total += rounded_up(one.weight->numel());
+  for (const nn::GroupedWeight& one : group.weights) total += rounded_up(one.weight->layout().numel());
   Cut made;
   made.share = rounded_up((total + ranks - 1) / ranks);
   const std::int64_t low = rank * made.share, high = low + made.share;
   std::int64_t offset = 0;
   for (const nn::GroupedWeight& one : group.weights) {
-    const std::int64_t end = offset + one.weight->numel();
+    const std::int64_t end = offset + one.weight->layout().numel();
     const std::int64_t from = std::clamp(low, offset, end), to = std::clamp(high, offset, end);
     made.parts.push_back({one.weight, from - offset, to - from, to > from ? from - low : 0, offset});
-    offset += rounded_up(one.weight->numel());
+    offset += rounded_up(one.weight->layout().numel());
   }
   return made;
 }
 
-void share_out(Model& model, const World& world, bool learns) {
+void share_out(Model& model, const Sharers& ranks, bool learns) {
   for (const nn::WeightGroup& group : nn::weight_groups(model, !learns))
-    for (const Part& part : cut(group, world.rank(), world.size()).parts) {
+    for (const Part& part : cut(group, ranks.of(group).rank(), ranks.of(group).size()).parts) {
       Layout layout = part.weight->layout();
       layout.begin = part.begin, layout.count = part.count;
       part.weight->set_layout(std::move(layout));
@@ -65,9 +65,9 @@ ShardedGroup::ShardedGroup(const nn::WeightGroup& group, const World& world, at:
   masters_ = at::zeros({cut_.share}, options.dtype(wide.value_or(type)));
   share_ = type == wide.value_or(type) ? masters_ : at::zeros({cut_.share}, options.dtype(type));
   if (wide) sums_ = at::zeros({cut_.share}, options.dtype(*wide));
-  whole_ = at::empty({cut_.share * world.size()}, options.dtype(type));
+  whole_ = is_alone() ? share_ : at::empty({cut_.share * world.size()}, options.dtype(type));
   take_values(group);
-  storage::release(whole_);
+  release();
 }
 
 void ShardedGroup::take_values(const nn::WeightGroup& group) {
@@ -75,11 +75,11 @@ void ShardedGroup::take_values(const nn::WeightGroup& group) {
     const Part& part = cut_.parts[i];
     Weight& weight = *part.weight;
     const Tensor value = weight.use().detach();
-    const bool whole = weight.layout().whole();
+    const bool whole = weight.layout().count < 0;
     HONE_ASSERT(whole || (weight.layout().begin == part.begin && weight.layout().count == part.count));
     master(i).copy_(whole ? value.flatten().narrow(0, part.begin, part.count) : value);
     if (!share_.is_same(masters_)) computed(i).copy_(master(i));
-    weight.fill_whole(view_of(whole_, part.offset, weight.shape()));
+    weight.fill_whole(view_of(whole_, part.offset, weight.layout().shape));
     if (!lent_.empty()) weight.set_gradient_sum(&lent_[i]);
   }
 }
@@ -89,7 +89,7 @@ ShardedGroup::~ShardedGroup() {
 }
 
 void ShardedGroup::begin_gather() {
-  if (gathering_ || storage::is_there(whole_)) return;
+  if (is_alone() || gathering_ || storage::is_there(whole_)) return;
   storage::restore(whole_);
   gathering_ = world_.begin_gather(share_, whole_);
 }
@@ -103,14 +103,15 @@ void ShardedGroup::finish_gather() {
 
 void ShardedGroup::release() {
   if (gathering_) finish_gather();
-  storage::release(whole_);
+  if (!is_alone()) storage::release(whole_);
 }
 
 void ShardedGroup::open_sums() {
   buffer_ = at::empty({cut_.share * world_.size()}, sums_.options());
   for (std::size_t i = 0; i < lent_.size(); ++i) {
     const Part& part = cut_.parts[i];
-    lent_[i].sum = buffer_.narrow(0, part.offset, part.weight->numel()).view(part.weight->shape());
+    const Layout& layout = part.weight->layout();
+    lent_[i].sum = buffer_.narrow(0, part.offset, layout.numel()).view(layout.shape);
     lent_[i].state = GradientSum::State::empty;
   }
 }

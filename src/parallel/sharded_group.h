@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "hone/gradient_sum.h"
@@ -18,7 +19,7 @@ struct Part {
   Weight* weight = nullptr;
   std::int64_t begin = 0, count = 0, at = 0;
   std::int64_t offset = 0;  // of the whole weight in the whole group
-};
+};  // of a slice (nn::WeightGroup::sliced) all of it are the slice's elements
 
 // The cut is a function of the group and of the number of ranks alone.
 struct Cut {
@@ -27,9 +28,18 @@ struct Cut {
 };
 Cut cut(const nn::WeightGroup& group, int rank, int ranks);
 
+// Among whom a weight is shared out: all ranks, or, of a slice of it, those that have the same one (parallel.tensor).
+struct Sharers {
+  World all, alike;
+  Sharers(World world) : all(world), alike(std::move(world)) {}  // NOLINT: without slices all are alike
+  // Slices of a weight: of groups of so many ranks each has one; 1: there are none.
+  Sharers(const World& world, int slices) : all(world), alike(world.across(slices)) {}
+  const World& of(const nn::WeightGroup& group) const { return group.sliced ? alike : all; }
+};
+
 // Has every trained weight of a model, which is not filled yet, filled with this rank's part alone; or, of one that is
 // not to learn, every weight.
-void share_out(Model& model, const World& world, bool learns = true);
+void share_out(Model& model, const Sharers& ranks, bool learns = true);
 
 // Of a model that learns, or of one that is only computed with. Between begin_gather() and release() its weights may be
 // computed with, between open_sums() and begin_reduce() backward passes add to their gradient sums. All of it in the
@@ -65,6 +75,7 @@ class ShardedGroup {
  private:
   Tensor of(const Tensor& share, std::size_t i) const { return share.narrow(0, cut_.parts[i].at, cut_.parts[i].count); }
   void take_values(const nn::WeightGroup& group);
+  bool is_alone() const { return world_.size() == 1; }  // with a slice that no other rank has: it stays where it is
   World world_;
   std::size_t unit_;
   Cut cut_;

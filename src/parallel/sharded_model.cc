@@ -10,10 +10,10 @@ std::size_t unit_of(std::size_t block) { return block + 1; }
 
 }  // namespace
 
-ShardedModel::ShardedModel(Model& model, const World& world, at::ScalarType type, std::optional<at::ScalarType> wide)
+ShardedModel::ShardedModel(Model& model, const Sharers& ranks, at::ScalarType type, std::optional<at::ScalarType> wide)
     : model_(model), blocks_(model.blocks().size()) {
   for (const nn::WeightGroup& group : nn::weight_groups(model, !wide))
-    groups_.push_back(std::make_unique<ShardedGroup>(group, world, type, wide));
+    groups_.push_back(std::make_unique<ShardedGroup>(group, ranks.of(group), type, wide));
   model_.set_residency(this);
 }
 

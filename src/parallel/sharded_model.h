@@ -13,7 +13,7 @@ namespace hone::parallel {
 class ShardedModel final : public Residency {
  public:
   // wide: none where the model does not learn; then all of its weights are shared out.
-  ShardedModel(Model& model, const World& world, at::ScalarType type, std::optional<at::ScalarType> wide);
+  ShardedModel(Model& model, const Sharers& ranks, at::ScalarType type, std::optional<at::ScalarType> wide);
   ~ShardedModel() override;
 
   void begin(bool learns) override;

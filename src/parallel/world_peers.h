@@ -14,6 +14,7 @@ class WorldPeers final : public nn::Peers {
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
   Tensor exchange(const Tensor& parts) const override;
+  Tensor gather(const Tensor& own) const override;
 
  private:
   const World group_;

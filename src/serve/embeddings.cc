@@ -60,17 +60,6 @@ std::vector<Front::Route> EmbeddingService::routes() {
 
 namespace {
 
-// Ids are taken as they are, with nothing before them.
-Ids ids_of(const ordered_json& given, const Embeds& embeds, const std::string& where) {
-  Ids ids;
-  for (const ordered_json& one : given) {
-    const std::optional<std::int64_t> id = Fields::whole(one, 0, embeds.vocab_size - 1);
-    if (!id) Fields::wrong(where, one, fmt::format("a token id below {}", embeds.vocab_size));
-    ids.push_back(static_cast<std::int32_t>(*id));
-  }
-  return ids;
-}
-
 struct Reading {
   const Embeds& embeds;
   std::string prompt;
@@ -84,7 +73,7 @@ Ids text_of(const ordered_json& one, const Reading& reading, const std::string& 
   Ids ids;
   try {
     ids = one.is_string() ? embeds.tokens(one.get<std::string>(), reading.prompt, reading.may_cut, where)
-                          : ids_of(one, embeds, where);
+                          : Fields::ids(one, embeds.vocab_size, where);  // as they are, with nothing before them
   } catch (const Error& error) {
     throw Refused(400, error.what(), "input");
   }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/strings.h"
 #include "serve/refused.h"
@@ -57,6 +58,16 @@ class Fields {
                       (!value.is_number_unsigned() || value.get<std::uint64_t>() <= static_cast<std::uint64_t>(high));
     if (!fits || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high) return std::nullopt;
     return value.get<std::int64_t>();
+  }
+  // A list as token ids below `most`. Throws Refused.
+  static std::vector<std::int32_t> ids(const nlohmann::ordered_json& list, std::int64_t most, const std::string& name) {
+    std::vector<std::int32_t> all;
+    for (const nlohmann::ordered_json& one : list) {
+      const std::optional<std::int64_t> id = whole(one, 0, most - 1);
+      if (!id) wrong(name, one, fmt::format("a token id below {}", most));
+      all.push_back(static_cast<std::int32_t>(*id));
+    }
+    return all;
   }
   std::string text(const char* name) {
     const nlohmann::ordered_json* value = find(name);

@@ -149,22 +149,12 @@ bool is_ids(const ordered_json& value) {
          std::all_of(value.begin(), value.end(), [](const auto& one) { return one.is_number_integer(); });
 }
 
-std::vector<std::int32_t> ids_of(const ordered_json& value) {
-  std::vector<std::int32_t> ids;
-  for (const ordered_json& one : value) {
-    const bool fits = !one.is_number_unsigned() || one.get<std::uint64_t>() <= 2147483647;
-    ids.push_back(fits ? static_cast<std::int32_t>(std::clamp<std::int64_t>(one.get<std::int64_t>(), -1, 2147483647))
-                       : 2147483647);
-  }
-  return ids;
-}
-
-void add_prompt(const ordered_json& one, const Served& served, Request& request) {
+void add_prompt(const ordered_json& one, const std::string& where, const Served& served, Request& request) {
   if (one.is_string()) {
     request.texts.push_back(one.get<std::string>());
     request.prompts.push_back(generate::prompt_ids(*served.tokenizer, request.texts.back()));
   } else if (is_ids(one)) {
-    request.prompts.push_back(ids_of(one));
+    request.prompts.push_back(Fields::ids(one, served.model->vocab_size(), where));
     request.texts.push_back("");
   } else {
     throw Refused(400, "prompt: expected a text, a list of texts, a list of token ids, or a list of such lists",
@@ -187,9 +177,10 @@ Request read_completion(const ordered_json& body, const Served& served) {
   if (!prompt) throw Refused(400, "prompt: missing", "prompt");
   fields.require_all_read();
   if (prompt->is_array() && !is_ids(*prompt))
-    for (const ordered_json& one : *prompt) add_prompt(one, served, request);
+    for (std::size_t i = 0; i < prompt->size(); ++i)
+      add_prompt((*prompt)[i], fmt::format("prompt[{}]", i), served, request);
   else
-    add_prompt(*prompt, served, request);
+    add_prompt(*prompt, "prompt", served, request);
   if (request.prompts.empty()) throw Refused(400, "prompt: got an empty list", "prompt");
   if (request.answers() > served.most_answers)
     throw Refused(400,

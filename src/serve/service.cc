@@ -351,7 +351,7 @@ void Service::run(const std::function<bool()>& stop) {
   const at::NoGradGuard no_grad;
   for (;;) {
     const bool is_stopping = stop();
-    if (is_stopping) waiting_->refuse_all();
+    if (is_stopping) front_.end(), waiting_->refuse_all();
     if (is_stopping && begun_.empty()) return;
     try {
       take_new();

@@ -49,14 +49,8 @@ void detokenize(const Tokenized& tokenized, const HttpRequest& request, const Re
   if (!tokens) throw Refused(400, "tokens: missing", "tokens");
   fields.require_all_read();
   const std::int64_t most = tokenized.tokenizer->vocab_size();
-  const std::string expected = fmt::format("a list of token ids from 0 to {}", most - 1);
-  if (!tokens->is_array()) Fields::wrong("tokens", *tokens, expected);
-  std::vector<std::int32_t> ids;
-  for (const ordered_json& one : *tokens) {
-    const std::optional<std::int64_t> id = Fields::whole(one, 0, most - 1);
-    if (!id) Fields::wrong("tokens", one, expected);
-    ids.push_back(static_cast<std::int32_t>(*id));
-  }
+  if (!tokens->is_array()) Fields::wrong("tokens", *tokens, fmt::format("a list of token ids below {}", most));
+  const std::vector<std::int32_t> ids = Fields::ids(*tokens, most, "tokens");
   reply.send(200, dumped({{"prompt", tokenized.tokenizer->decode(ids, /*skip_special=*/false)}}));
 }
 

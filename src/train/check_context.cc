@@ -13,13 +13,23 @@
 #include "hone/hub.h"
 #include "hone/layers.h"
 #include "nn/context.h"
+#include "train/check_tensor.h"
 #include "train/context.h"
 #include "train/make_objective.h"
 
 namespace hone::training {
 namespace {
 
-constexpr const char* kWithout = "parallel.context: 1 gives each rank micro-batches of its own";
+// Of parallel.context or parallel.tensor: what is said of models.
+struct How {
+  bool sliced = false;  // the weights are
+  const char* option() const { return sliced ? "parallel.tensor" : "parallel.context"; }
+  bool is_taken_by(const Model& model) const { return sliced ? model.takes_tensor() : model.takes_context(); }
+  const char* instead() const {
+    return sliced ? "parallel.fsdp: -1 shares the weights of any model out, and gathers them block by block"
+                  : "parallel.context: 1 gives each rank micro-batches of its own";
+  }
+};
 
 // Heads of layers: each number, and whether several ranks may have the same ones.
 struct Heads {
@@ -50,6 +60,14 @@ std::vector<Heads> heads_of(const Model& model) {
   return all;
 }
 
+// And what ranks have of the keys' weights where they share heads: as many rows each.
+std::vector<Heads> with_parts_of_keys(const Model& model) {
+  std::vector<Heads> all = heads_of(model);
+  if (const CausalLm* lm = model.causal_lm())
+    for (const CacheSpec::Layer& layer : lm->cache_spec().layers) all.push_back({layer.kv_heads * layer.head_size});
+  return all;
+}
+
 bool fits(const std::vector<Heads>& all, std::int64_t ranks) {
   return std::all_of(all.begin(), all.end(), [&](const Heads& one) {
     return one.count % ranks == 0 || (one.shared && nn::can_share_heads(one.count, ranks));
@@ -76,18 +94,18 @@ std::string numbers_that_fit(const std::vector<Heads>& all) {
   return join(numbers, ", ");
 }
 
-void check_model(const Model& model, std::int64_t context, const std::string& who) {
-  if (!model.takes_context() || model.pictures())
+void check_model(const Model& model, std::int64_t context, How how, const std::string& who) {
+  if (!how.is_taken_by(model) || model.pictures())
     throw Error(ErrorKind::config,
-                fmt::format("{}parallel.context: ranks cannot compute a batch together by a model of type {}", who,
-                            model.hf_config().find("model_type")->text()))
-        .hint(kWithout);
-  const std::vector<Heads> all = heads_of(model);
+                fmt::format("{}{}: ranks cannot compute {} together by a model of type {}", who, how.option(),
+                            how.sliced ? "layers" : "a batch", model.hf_config().find("model_type")->text()))
+        .hint(how.instead());
+  const std::vector<Heads> all = how.sliced ? with_parts_of_keys(model) : heads_of(model);
   if (fits(all, context)) return;
   throw Error(ErrorKind::config,
-              fmt::format("{}parallel.context: got {} ranks, among which {} heads or channels cannot be shared evenly; "
+              fmt::format("{}{}: got {} ranks, among which {} heads or channels cannot be shared evenly; "
                           "numbers that fit: {}",
-                          who, context, text_of(all, context), numbers_that_fit(all)));
+                          who, how.option(), context, text_of(all, context), numbers_that_fit(all)));
 }
 
 // "bert": what the names of all but the head begin with.
@@ -146,13 +164,15 @@ void check_context(const Recipe& recipe, int ranks) {
 void check_context_models(const Recipe& recipe, int ranks, const ContextUse& use) {
   const int context = context_of(recipe, ranks);
   if (context == 1) return;
-  check_model(use.model, context, "");
+  const How how{slices_of(recipe, ranks) > 1};
+  check_model(use.model, context, how, "");
+  if (use.adapter && how.sliced) check_sliced_adapter(use.model, *use.adapter, use.adapted);
   if (use.adapter) check_dropout(use.model, use.adapter->dropout, use.adapted);
   for (const auto& [role, where] : make_objective(recipe)->needs().models) {
     if (where.empty()) continue;
     const std::filesystem::path folder = find_model_folder(where);
     const std::string file = (folder / "config.json").string();
-    check_model(*build_model(config::read_file(file), file), context, fmt::format("objective.{}: ", role));
+    check_model(*build_model(config::read_file(file), file), context, how, fmt::format("objective.{}: ", role));
   }
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <tuple>
 
+#include "data/labels.h"
 #include "hone/config_read.h"
 #include "hone/world.h"
 #include "train/make_objective.h"
@@ -57,11 +58,14 @@ void each_record(const Dataset& data, const std::function<bool(const HostRow& do
 }
 
 void check_texts(const Dataset& data, Shown& shown) {
-  std::set<std::tuple<bool, bool, bool>> seen;  // has a score, one that no cosine is, others
+  // Has a score, one that no cosine is, scores of a teacher, one, two or more texts, a label.
+  std::set<std::tuple<bool, bool, bool, std::size_t, bool>> seen;
   each_record(data, [&](const HostRow& docs) {
     const auto score = docs[0].numbers.find("score");
-    const bool scored = score != docs[0].numbers.end();
-    if (seen.emplace(scored, scored && std::abs(score->second[0]) > 1, docs.size() > 2).second) shown.show(docs);
+    const bool scored = score != docs[0].numbers.end(), beyond = scored && std::abs(score->second[0]) > 1;
+    const bool taught = docs.back().numbers.contains("score"), labelled = docs[0].per_document.contains("class");
+    const std::size_t texts = std::min<std::size_t>(docs.size(), 3);
+    if (seen.emplace(scored, beyond, taught, texts, labelled).second) shown.show(docs);
     return false;
   });
 }
@@ -89,7 +93,7 @@ void check_records(const Recipe& recipe, Model& model, const Dataset& data) {
   const std::unique_ptr<Objective> objective = make_objective(recipe);
   const Needs needs = objective->needs();
   Shown shown(*objective, model, data);
-  if (needs.records == RecordKind::embedding) check_texts(data, shown);
+  if (data::are_texts(needs.records)) check_texts(data, shown);
   if (is_of_numbers(needs)) check_numbers(data, shown);
 }
 
@@ -107,6 +111,20 @@ void check_negatives(const Recipe& recipe, const Dataset& data) {
     throw Error(ErrorKind::data, "objective.hardness_mode: got hard_negatives, and no record of data.train has a "
                                  "negative: it would change nothing")
         .hint("in_batch_negatives weighs other pairs' documents");
+}
+
+void check_classes(const Recipe& recipe, const Dataset& data) {
+  if (!make_objective(recipe)->needs().texts_alone) return;
+  std::set<std::int64_t> classes;
+  bool has_two = false;
+  each_record(data, [&](const HostRow& docs) {
+    has_two |= !classes.insert(docs[0].per_document.at("class")).second;
+    return has_two && classes.size() > 1;
+  });
+  if (has_two && classes.size() > 1) return;
+  throw Error(ErrorKind::data, fmt::format("data.train: {} the same label: there is no triplet",
+                                           classes.size() > 1 ? "no two records have" : "every record has"))
+      .hint("texts of one label are learnt to lie nearer to each other than to those of others");
 }
 
 }  // namespace hone::training

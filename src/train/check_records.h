@@ -11,11 +11,14 @@ namespace hone::training {
 // Whether numbers are learnt, which may be beyond what an objective takes.
 bool is_of_numbers(const Needs& needs);
 
-// Of texts to embed and of numbers: the first record of each kind is shown to the objective, which refuses what it does
-// not learn. Error(data).
+// Of texts to embed or to rank and of numbers: the first record of each kind is shown to the objective, which refuses
+// what it does not learn. Error(data).
 void check_records(const Recipe& recipe, Model& model, const Dataset& data);
 
 // Of training data: that negatives which are to weigh more are there. Error(data).
 void check_negatives(const Recipe& recipe, const Dataset& data);
+
+// Of training data whose texts have labels: that two have the same one, and two have others. Error(data).
+void check_classes(const Recipe& recipe, const Dataset& data);
 
 }  // namespace hone::training

@@ -161,12 +161,19 @@ void add_adapter(Files& files, const CheckpointParts& parts, const World& world)
   files.tensors.emplace_back(hub::kAdapterModel, adapter_to_save(parts), world);
 }
 
+// By all ranks: what each has of some columns becomes rows that it writes.
+std::vector<SavedTensor> in_rows(std::vector<SavedTensor> tensors, Updater* updater) {
+  if (updater)
+    for (SavedTensor& tensor : tensors) tensor.slice = updater->in_rows(tensor.slice);
+  return tensors;
+}
+
 Files files_to_save(const CheckpointParts& parts, const World& world) {
   Files files;
   if (parts.adapter)
     add_adapter(files, parts, world);
   else
-    add_model(files, "", weights_to_save(parts, parts.model), parts.files, world);
+    add_model(files, "", in_rows(weights_to_save(parts, parts.model), parts.updater), parts.files, world);
   for (const BesideFiles& one : parts.beside)
     add_model(files, one.name + "/", weights_to_save(parts, *one.module, one.name + "."), one.files, world);
   if (!parts.with_optimizer || !parts.updater) return files;
@@ -175,7 +182,7 @@ Files files_to_save(const CheckpointParts& parts, const World& world) {
     state.push_back({slice, slice.part.scalar_type(), !parts.updater->sharded()});
     state.back().slice.name = name;
   });
-  files.tensors.emplace_back(std::string("state/") + kOptimizerFile, state, world);
+  files.tensors.emplace_back(std::string("state/") + kOptimizerFile, in_rows(std::move(state), parts.updater), world);
   if (parts.followed.empty()) return files;
   std::vector<SavedTensor> followed;
   for (const Slice& slice : parts.followed) followed.push_back({slice, slice.part.scalar_type()});

@@ -1,10 +1,11 @@
-// Ranks that compute a micro-batch together: parallel.context.
+// Ranks that compute a micro-batch together: parallel.context, parallel.tensor.
 #pragma once
 
 #include <memory>
 
 #include "hone/recipe.h"
 #include "hone/world.h"
+#include "nn/context.h"
 #include "nn/peers.h"
 
 namespace hone::training {
@@ -12,6 +13,8 @@ namespace hone::training {
 // How many ranks they are, of so many; 1: each has micro-batches of its own. REQUIRES: check_ranks() let the recipe
 // pass.
 int context_of(const Recipe& recipe, int ranks);
+// How many slices weights are cut into, each of which one of these ranks has; 1: they are not (parallel.tensor).
+int slices_of(const Recipe& recipe, int ranks);
 // Who takes the micro-batches of a step in turn: so many ranks or groups of ranks.
 inline int takers_of(const Recipe& recipe, int ranks) { return ranks / context_of(recipe, ranks); }
 
@@ -29,6 +32,7 @@ class ContextGroup {
   std::size_t taker_ = 0, takers_ = 1;
   bool speaks_ = true;
   std::shared_ptr<const nn::Peers> peers_;  // null: it has its own ones
+  nn::Sharing sharing_ = nn::Sharing::tokens;
 };
 
 }  // namespace hone::training

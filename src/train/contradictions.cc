@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/strings.h"
+#include "data/labels.h"
 #include "data/stream.h"
 #include "hone/evaluation.h"
 #include "hone/registry.h"
@@ -221,7 +222,7 @@ void check_answers(const Recipe& recipe, Problems& problems) {
 void check_compared(const Recipe& recipe, Problems& problems) {
   const Needs needs = make_objective(recipe)->needs();
   if (!needs.compares_records) return;
-  const Packing usual = needs.records == RecordKind::embedding ? Packing::none : Packing::best_fit;
+  const Packing usual = data::are_texts(needs.records) ? Packing::none : Packing::best_fit;
   problems.require(
       recipe.trainer.rows_per_step() > 1 || recipe.data.packing.value_or(usual) != Packing::none,
       "trainer.batch_size",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "base/plugin.h"
 #include "base/progress.h"
@@ -179,7 +180,7 @@ constexpr const char *kEnough = "enough", *kKeeps = "keeps";
 Sums measured(const Model& model, const Evaluations& evaluations, Batch& given, const Dataset& data,
               const EvaluateOptions& options, Kept& kept) {
   if (options.complete) options.complete(&given);
-  const Batch batch = given.to(model.device());
+  const Batch batch = (options.own ? options.own(given) : given).to(model.device());
   Pass pass(batch);
   const Output output = model.forward(batch, pass);
   std::map<std::string, std::vector<Generated>> written;
@@ -235,12 +236,13 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
   for (const auto& evaluation : evaluations) evaluation->check_data(data.report());
   std::vector<Sums> totals(evaluations.size());
   Kept kept(evaluations.size());
-  const std::int64_t round = options.batch_size * options.world.size();
+  const int together = options.together;
+  const std::int64_t round = options.batch_size * (options.world.size() / together);
   const std::int64_t rows =
       options.max_batches ? std::min(data.rows(), options.batch_size * *options.max_batches) : data.rows();
   std::int64_t tokens = 0;
   for (std::int64_t begin = 0; begin < rows; begin += round) {
-    const std::int64_t own = begin + options.batch_size * options.world.rank();
+    const std::int64_t own = begin + options.batch_size * (options.world.rank() / together);
     Sums told;
     const bool enough = options.before && !options.before(begin, tokens);
     if (enough) told[kEnough] = 1;
@@ -258,13 +260,14 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
     };
     if (any(kEnough)) return std::nullopt;
     if (any(kKeeps)) kept.tell(options.world);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      add_told(totals, all[i]);
-      const std::int64_t first = begin + static_cast<std::int64_t>(i) * options.batch_size;
+    for (std::size_t i = 0; i < all.size(); i += static_cast<std::size_t>(together)) {
+      const std::span<const Sums> group = std::span(all).subspan(i, static_cast<std::size_t>(together));
+      for (const Sums& one : group) add_told(totals, one);
+      const std::int64_t first = begin + static_cast<std::int64_t>(i) / together * options.batch_size;
       if (!options.each || first >= rows) continue;
       const std::int64_t done = std::min(rows, first + options.batch_size);
       std::vector<Sums> own_totals(evaluations.size());
-      add_told(own_totals, all[i]);
+      for (const Sums& one : group) add_told(own_totals, one);
       options.each({"", first / options.batch_size + 1, done, part_result(evaluations, own_totals),
                     part_result(evaluations, totals)});
     }

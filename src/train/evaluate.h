@@ -42,6 +42,10 @@ struct EvaluateOptions {
   std::optional<std::int64_t> max_batches = {};         // of each set; nothing: all
   std::map<std::string, std::int64_t> batches_of = {};  // by set: instead of max_batches
   World world = {};  // each rank measures each size()th batch; all have the same result, whatever their number
+  // Ranks that measure a batch together, each some of its tokens (parallel.tensor), and which these are: groups of so
+  // many measure each so manieth batch.
+  int together = 1;
+  std::function<Batch(const Batch&)> own = {};
 };
 
 EvaluateOptions evaluate_options(const Recipe& recipe, const Inputs& inputs);

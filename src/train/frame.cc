@@ -27,11 +27,11 @@ std::uint64_t pass_seed(std::uint64_t seed, std::int64_t update, std::uint64_t m
   return Random(seed, fmt::format("pass/{}", update)).bits(micro_batch);
 }
 
-void Frame::init(const World& world, bool sharded) {
+void Frame::init(const World& world, bool sharded, int slices) {
   HONE_ASSERT(!chosen.type.empty() && !updater_);
   world_ = world;
   optimizer_ = make_optimizer(chosen, ema);
-  updater_ = std::make_unique<Updater>(*model, *optimizer_, precision, world, sharded);
+  updater_ = std::make_unique<Updater>(*model, *optimizer_, precision, world, sharded, slices);
 }
 
 void Frame::begin_updates(std::int64_t had) {

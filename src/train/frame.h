@@ -42,7 +42,8 @@ struct Frame {
   Frame() = default;
   Frame(const Frame&) = delete;
   // The optimizer with fresh state, over weights that are filled. REQUIRES: chosen, and it is not there.
-  void init(const World& world = {}, bool sharded = false);
+  // slices: as Updater's.
+  void init(const World& world = {}, bool sharded = false, int slices = 1);
   // Without the optimizer, as weights are trained: in fp32 (fp64).
   void drop();
   bool ready() const { return updater_ != nullptr; }

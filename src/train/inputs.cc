@@ -28,6 +28,7 @@
 #include "hub/model_tensors.h"
 #include "hub/own_tokenizer.h"
 #include "hub/quantized_files.h"
+#include "nn/slices.h"
 #include "tensor/device.h"
 #include "tensor/dtype.h"
 #include "train/adapter_base.h"
@@ -39,6 +40,7 @@
 #include "train/check_schedule.h"
 #include "train/check_written.h"
 #include "train/checkpoint.h"
+#include "train/context.h"
 #include "train/frame.h"
 #include "train/give_head.h"
 #include "train/make_objective.h"
@@ -196,6 +198,7 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
   if (const Dataset* dataset = inputs.train->as_dataset()) {
     check("data.train", *dataset);
     check_negatives(recipe, *dataset);
+    check_classes(recipe, *dataset);
   }
   const auto check_measured = [&](const std::string& option, const Dataset& data) {
     check(option, data);
@@ -203,7 +206,7 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
   };
   for (const EvalSet& set : inputs.evals) check_measured("data.eval: " + set.name, *set.data);
   const bool may_be_blind = compares && inputs.model->pictures();  // to a test set's pictures
-  if (needs.records == RecordKind::embedding || is_of_numbers(needs) || may_be_blind)
+  if (data::are_texts(needs.records) || is_of_numbers(needs) || may_be_blind)
     for (const auto& [name, files] : data.test.files)
       check_measured("data.test: " + name, *during("reading data.test." + name, [&, &files = files] {
         return Dataset::make(files, *inputs.tokenizer, options);
@@ -235,7 +238,7 @@ Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
   options.max_length = data.max_length;
   options.overlong = data.overlong;
   const bool alone =
-      are_labelled(records) || records == RecordKind::asked || records == RecordKind::embedding ||
+      are_labelled(records) || records == RecordKind::asked || data::are_texts(records) ||
       records == RecordKind::seq2seq;
   options.packing = data.packing.value_or(alone ? Packing::none : Packing::best_fit);
   options.append_eos = data.append_eos;
@@ -289,9 +292,9 @@ void choose_held(const Recipe& recipe, Inputs& inputs) {
       .hint("adapter: {type: lora} trains beside them; model.quantization: none takes what they stand for");
 }
 
-std::unique_ptr<Model> meta_model(const Inputs& inputs, WeightTypes types) {
-  std::unique_ptr<Model> twin = inputs.adapter ? meta_twin(*inputs.model, inputs.source, *inputs.adapter, types)
-                                               : meta_twin(*inputs.model, inputs.source, types);
+std::unique_ptr<Model> meta_model(const Inputs& inputs, WeightTypes types, int slices) {
+  std::unique_ptr<Model> twin = inputs.adapter ? meta_twin(*inputs.model, inputs.source, *inputs.adapter, types, slices)
+                                               : meta_twin(*inputs.model, inputs.source, types, slices);
   add_meta_beside(*inputs.model, types, *twin);
   return twin;
 }
@@ -468,7 +471,10 @@ void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed) {
 void make_weights(Inputs& inputs, const Recipe& recipe, const World& world, bool resumed) {
   check_context_models(recipe, world.size(), {*inputs.model, inputs.adapter, inputs.adapter_report.adapted});
   if (inputs.filled) return;
-  if (is_sharded(recipe, world) && !inputs.adapter) parallel::share_out(*inputs.model, world);
+  const int slices = slices_of(recipe, world.size());
+  if (slices > 1) nn::cut_weights(*inputs.model, world.rank() % slices, slices);
+  if (is_sharded(recipe, world) && !inputs.adapter)
+    parallel::share_out(*inputs.model, parallel::Sharers(world, slices));
   fill_weights(inputs, recipe, resumed);
   fill_beside(*inputs.model, inputs.beside, recipe.run.seed,
               [&](const std::filesystem::path& folder) { return types_to_read(recipe.trainer.precision, folder); });

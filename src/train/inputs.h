@@ -61,8 +61,8 @@ WeightTypes types_to_read(Precision run, const std::filesystem::path& folder);
 // Fills the model's weights: from `source`, or fresh ones that are a function of the seed.
 void fill_weights(Inputs& inputs, const Recipe& recipe, bool resumed);
 
-// The model on the meta device, filled, with its adapter.
-std::unique_ptr<Model> meta_model(const Inputs& inputs, WeightTypes types);
+// The model on the meta device, filled, with its adapter. slices: as meta_twin() has them.
+std::unique_ptr<Model> meta_model(const Inputs& inputs, WeightTypes types, int slices = 1);
 
 // What padding is filled with: it is never computed with, but must be a token of the model.
 std::int32_t pad_id_of(const Tokenizer& tokenizer, std::int64_t vocab_size);

@@ -23,6 +23,18 @@
 namespace hone::training {
 namespace {
 
+// This part of a slice of some columns, from the file's bytes.
+void copy_columns(const std::byte* all, const Slice& into, std::span<std::byte> bytes) {
+  const auto size = static_cast<std::int64_t>(into.part.element_size());
+  const std::int64_t width = into.shape[1], own = into.columns.count, end = into.begin + into.part.numel();
+  for (std::int64_t at = into.begin; at < end;) {
+    const std::int64_t row = at / own, column = at % own, count = std::min(own - column, end - at);
+    std::copy_n(all + (row * width + into.columns.first + column) * size, count * size,
+                bytes.data() + (at - into.begin) * size);
+    at += count;
+  }
+}
+
 void restore(const Safetensors& file, const TensorInfo& found, const Slice& into) {
   const std::string where = file.path().string();
   const std::string dtype = safetensors_name(into.part.scalar_type());
@@ -33,6 +45,7 @@ void restore(const Safetensors& file, const TensorInfo& found, const Slice& into
     if (into.part.sizes() == at::IntArrayRef(into.shape)) return file.read(found, bytes);
     if (bytes.empty()) return;
     const std::shared_ptr<const std::byte> all = file.map(found);
+    if (into.columns.count >= 0) return copy_columns(all.get(), into, bytes);
     std::copy_n(all.get() + into.begin * into.part.element_size(), bytes.size(), bytes.begin());
   });
 }

@@ -83,10 +83,10 @@ class MetaResources final : public Resources {
 
 class MetaRun {
  public:
-  MetaRun(const Recipe& recipe, const Inputs& inputs, MemoryPlan& plan)
+  MetaRun(const Recipe& recipe, const Inputs& inputs, MemoryPlan& plan, int slices)
       : recipe_(recipe), inputs_(inputs), plan_(plan), objective_(make_objective(recipe)) {
     const Precision run = recipe.trainer.precision;
-    model_ = meta_model(inputs, {has_masters(run) ? Precision::fp32 : run, run});
+    model_ = meta_model(inputs, {has_masters(run) ? Precision::fp32 : run, run}, slices);
     optimizer_ = make_optimizer(recipe);
     updater_ = std::make_unique<Updater>(*model_, *optimizer_, run);
     measure_lasting();
@@ -222,8 +222,9 @@ class MetaRun {
 HostBatch full_rows(std::int64_t rows, std::int64_t length, const Needs& needs, std::size_t labels) {
   const RecordKind kind = needs.records;
   const bool pairs = kind == RecordKind::preference || kind == RecordKind::judged;  // judged ones may come in pairs
-  const bool embedded = kind == RecordKind::embedding;
-  const std::vector<Role> roles = pairs      ? std::vector{Role::chosen, Role::rejected}
+  const bool embedded = kind == RecordKind::embedding, ranked = kind == RecordKind::ranked;
+  const std::vector<Role> roles = pairs || ranked   ? std::vector{Role::chosen, Role::rejected}
+                                  : needs.texts_alone ? std::vector{Role::query}
                                   : embedded ? std::vector{Role::query, Role::chosen}
                                              : std::vector{Role::none};
   HostBatch batch;
@@ -235,7 +236,7 @@ HostBatch full_rows(std::int64_t rows, std::int64_t length, const Needs& needs, 
                             .begin = begin,
                             .end = begin + static_cast<std::int32_t>(length),
                             .role = roles[i],
-                            .group = pairs || embedded ? row : static_cast<std::int32_t>(batch.docs.size())});
+                            .group = pairs || embedded || ranked ? row : static_cast<std::int32_t>(batch.docs.size())});
       batch.segments.insert(batch.segments.end(), static_cast<std::size_t>(length), static_cast<std::int64_t>(i) + 1);
       for (std::int64_t t = 0; t < length; ++t) batch.positions.push_back(t);
     }
@@ -246,6 +247,12 @@ HostBatch full_rows(std::int64_t rows, std::int64_t length, const Needs& needs, 
     for (const Doc& doc : batch.docs)
       batch.labels[static_cast<std::size_t>(doc.row * batch.length + doc.begin)] =
           static_cast<std::int64_t>(AnswerPlace::start_and_end);
+  if ((embedded || ranked) && !needs.texts_alone)  // as if each had one
+    batch.extra["score"] = {.per = HostColumn::Per::document, .width = 2,
+                            .numbers = std::vector<double>(2 * batch.docs.size(), 1)};
+  if (needs.texts_alone)
+    batch.extra["class"] = {.per = HostColumn::Per::document,
+                            .values = std::vector<std::int64_t>(batch.docs.size(), 1)};
   if (kind != RecordKind::labelled) return batch;
   HostColumn& label = batch.extra["label"];
   label.per = HostColumn::Per::document;
@@ -328,6 +335,16 @@ std::uint64_t largest_exchange(Model& model, std::uint64_t ranks) {
   return largest + largest / ranks;
 }
 
+// Of a checkpoint what a rank writes of the weights that are sliced by columns, which come to it as rows.
+std::uint64_t sliced_copy(const Model& model, std::uint64_t checkpoint, std::uint64_t ranks) {
+  double columns = 0, all = 0;
+  model.each_weight([&](const std::string&, const Weight& weight) {
+    all += static_cast<double>(weight.numel());
+    if (weight.tensor_cut().dimension == 1) columns += static_cast<double>(weight.numel());
+  });
+  return static_cast<std::uint64_t>(static_cast<double>(checkpoint) * columns / all) / ranks;
+}
+
 Batch on_meta(const HostBatch& batch) { return to_batch(batch).to(at::kMeta); }
 
 // Of ranks that compute a batch together the one with most tokens; the others send what it sends.
@@ -337,25 +354,34 @@ class MetaPeers final : public nn::Peers {
   int rank() const override { return size_ - 1; }
   int size() const override { return size_; }
   Tensor exchange(const Tensor& parts) const override { return parts.clone(); }
+  Tensor gather(const Tensor& own) const override {
+    std::vector<std::int64_t> sizes = own.sizes().vec();
+    sizes.insert(sizes.begin(), size_);
+    return own.unsqueeze(0).expand(sizes).contiguous();
+  }
 
  private:
   const int size_;
 };
 
-Batch own_tokens_on_meta(const HostBatch& host, int context) {
+Batch own_tokens_on_meta(const HostBatch& host, int context, nn::Sharing sharing) {
   if (context == 1) return on_meta(host);
-  return nn::own_tokens(to_batch(host), std::make_shared<const MetaPeers>(context)).to(at::kMeta);
+  return nn::own_tokens(to_batch(host), std::make_shared<const MetaPeers>(context), sharing).to(at::kMeta);
 }
 
 void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const HostBatch& host, int ranks) {
-  const Batch batch = own_tokens_on_meta(host, context_of(recipe, ranks));
+  const int slices = slices_of(recipe, ranks);
+  const nn::Sharing sharing = slices > 1 ? nn::Sharing::weights : nn::Sharing::tokens;
+  const Batch batch = own_tokens_on_meta(host, context_of(recipe, ranks), sharing);
   run.begin(batch);
   const std::int64_t own = std::max<std::int64_t>(1, recipe.trainer.accumulate / takers_of(recipe, ranks));
   for (int step = 0; step < 2; ++step) run.step(batch, std::min<std::int64_t>(own, 2));
   if (inputs.evals.empty()) return;
   EvaluateOptions options = evaluate_options(recipe, inputs);
   const Dataset& data = *inputs.evals.front().data;
-  run.evaluate(on_meta(with_answers(evaluation_host_batch(data, 0, options), make_objective(recipe)->needs(), true)));
+  const HostBatch evaluated =
+      with_answers(evaluation_host_batch(data, 0, options), make_objective(recipe)->needs(), true);
+  run.evaluate(own_tokens_on_meta(evaluated, slices, sharing));
 }
 
 }  // namespace
@@ -405,9 +431,14 @@ MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRun
   const std::int64_t rows = options.batch_size > 0 ? options.batch_size : recipe.trainer.batch_size.rows;
   const HostBatch batch = fullest_batch(recipe, inputs, rows);
   plan.rows = batch.rows, plan.tokens = batch.tokens;
-  MetaRun run(recipe, inputs, plan);
+  const int slices = slices_of(recipe, options.ranks);
+  if (slices > 1) {
+    MemoryPlan whole;
+    plan.checkpoint = MetaRun(recipe, inputs, whole, 1).checkpoint_bytes();
+  }
+  MetaRun run(recipe, inputs, plan, slices);
   plan.answers = answers_bytes(run.model(), recipe.trainer.precision, make_objective(recipe)->needs(), batch);
-  plan.checkpoint = run.checkpoint_bytes();
+  if (slices == 1) plan.checkpoint = run.checkpoint_bytes();
   try {
     go_through(run, recipe, inputs, batch, options.ranks);
   } catch (const std::exception& error) {  // of a plug-in's op that the meta device does not know, as it seems
@@ -420,9 +451,11 @@ MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRun
   const std::uint64_t full = plan.lasting() + plan.fullest();
   plan.gaps = run.memory().reached() - std::min<std::uint64_t>(full, run.memory().reached());
   const auto ranks = static_cast<std::uint64_t>(options.ranks);
-  if (ranks > 1 && recipe.parallel.fsdp != 1) share_out(plan, run.model(), ranks), plan.gaps = 0;
+  const std::uint64_t sharers = ranks / static_cast<std::uint64_t>(slices);  // of each slice
+  if (sharers > 1 && recipe.parallel.fsdp != 1) share_out(plan, run.model(), sharers), plan.gaps = 0;
   if (ranks > 1) plan.exchanged = largest_exchange(run.model(), ranks);
   if (recipe.trainer.save.asynchronous && host) plan.checkpoint_copy = plan.checkpoint;
+  if (slices > 1 && !inputs.adapter) plan.checkpoint_copy = sliced_copy(run.model(), plan.checkpoint, ranks);
   plan.peak = plan.process + plan.lasting() + plan.fullest() + plan.gathered +
               plan.exchanged + plan.gaps + plan.checkpoint_copy;
   return plan;

@@ -13,6 +13,7 @@
 #include "train/bench.h"
 #include "train/ceilings.h"
 #include "train/check_context.h"
+#include "train/check_tensor.h"
 #include "train/complete.h"
 #include "train/inputs.h"
 #include "train/layers.h"
@@ -54,7 +55,8 @@ Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
   }
   if (!known) {
     const bool pairs = needs.records == RecordKind::preference || needs.records == RecordKind::judged ||
-                       needs.records == RecordKind::embedding;
+                       needs.records == RecordKind::ranked ||
+                       (needs.records == RecordKind::embedding && !needs.texts_alone);
     return {pairs ? 2 * length : length, length, 1};
   }
   const DataReport& report = data->report();
@@ -202,6 +204,7 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   RunPlan plan;
   plan.recipe = completed_for_preview(given);
   plan.ranks = options.ranks;
+  check_tensor(plan.recipe, options.ranks);
   check_context(plan.recipe, options.ranks);
   const Inputs inputs = load_inputs(plan.recipe, "");
   check_context_models(plan.recipe, options.ranks, {*inputs.model, inputs.adapter, inputs.adapter_report.adapted});
@@ -210,7 +213,7 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   const at::Device device = device_of(plan.recipe);
   plan.available = memory_there(device);
   plan.sharing_memory = ranks_that_share_memory(device, options.ranks);
-  plan.shared_out = options.ranks > 1 && plan.recipe.parallel.fsdp != 1;
+  plan.shared_out = options.ranks > 1 && (plan.recipe.parallel.fsdp != 1 || plan.recipe.parallel.tensor != 1);
   plan.parameters = inputs.model->parameter_count();
   plan.trained = trained_parameters(*inputs.model) + inputs.adapter_report.parameters;
   plan.memory = plan_memory(plan.recipe, inputs, {.ranks = options.ranks});

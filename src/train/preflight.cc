@@ -11,6 +11,7 @@
 #include "data/choose_template.h"
 #include "data/empty_answers.h"
 #include "data/inspect.h"
+#include "data/labels.h"
 #include "hone/hub.h"
 #include "hone/layers.h"
 #include "hone/objective.h"
@@ -125,7 +126,7 @@ void warn_about_replacing(const Inputs& inputs, std::vector<std::string>& warnin
 }
 
 void warn_about_ends(const Recipe& recipe, const Inputs& inputs, std::vector<std::string>& warnings) {
-  const bool writes = make_objective(recipe)->needs().records != RecordKind::embedding;
+  const bool writes = !data::are_texts(make_objective(recipe)->needs().records);
   if (!writes || !inputs.model->causal_lm() || !inputs.has_tokenizer()) return;
   if (!inputs.tokenizer->eos_id)
     warnings.push_back("the tokenizer has no end-of-sequence token: the model will not learn where to stop");

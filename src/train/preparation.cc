@@ -141,6 +141,8 @@ Recipe with_inputs(Recipe recipe, const TrainerInputs& given, const World& world
                      "not with a model in memory: its files have to name a folder of the model below it");
     problems.require(world.size() == 1 || recipe.parallel.fsdp == 1, "parallel.fsdp",
                      "not with a model in memory, which every rank has whole");
+    problems.require(world.size() == 1 || recipe.parallel.tensor == 1, "parallel.tensor",
+                     "not with a model in memory, which every rank has whole");
     problems.require(!recipe.model.load.optimizer, "model.load.optimizer",
                      "not with a model in memory; a state has its optimizer");
     hub::check_weight_names(*given.model);

@@ -15,6 +15,7 @@
 #include "hone/registry.h"
 #include "ops/kernels.h"
 #include "train/check_context.h"
+#include "train/check_tensor.h"
 #include "train/context.h"
 #include "train/make_objective.h"
 #include "train/step_plan.h"
@@ -147,25 +148,27 @@ void check_saves(const TrainerSection& trainer, int ranks) {
 
 // What cannot be done with a share of a weight.
 void check_whole_weights(const Recipe& recipe) {
+  const std::string option = recipe.parallel.tensor != 1 ? "parallel.tensor" : "parallel.fsdp";
+  const std::string without = option + ": 1 gives each rank all weights";
   if (trained_by_step(recipe.model.trainable))
     throw Error(ErrorKind::config,
-                "model.trainable: weights that are trained in some steps only cannot be shared out (parallel.fsdp)")
-        .hint("leave parallel.fsdp out: then each rank has all weights");
+                fmt::format("model.trainable: weights that are trained in some steps only cannot be shared out ({})",
+                            option))
+        .hint(fmt::format("leave {} out: then each rank has all weights", option));
   if (make_objective(recipe)->needs().answers > 0)
     throw Error(ErrorKind::config,
-                fmt::format("objective {}: the model answers with whole weights, which no rank has with parallel.fsdp",
-                            recipe.objective.type))
-        .hint("parallel.fsdp: 1 gives each rank all weights");
+                fmt::format("objective {}: the model answers with whole weights, which no rank has with {}",
+                            recipe.objective.type, option))
+        .hint(without);
   for (const auto& [role, how] : make_objective(recipe)->needs().following)
-    throw Error(ErrorKind::config, fmt::format("objective.{}: the {} follows whole weights, which no rank has with "
-                                               "parallel.fsdp",
-                                               how.option, role))
-        .hint("parallel.fsdp: 1 gives each rank all weights");
+    throw Error(ErrorKind::config, fmt::format("objective.{}: the {} follows whole weights, which no rank has with {}",
+                                               how.option, role, option))
+        .hint(without);
   for (const config::Choice<Callback>& choice : recipe.callbacks)
     if (registries().callbacks.make(choice)->needs_whole_weights())
       throw Error(ErrorKind::config,
-                  fmt::format("callback {}: needs whole weights, which no rank has with parallel.fsdp", choice.type))
-          .hint("leave parallel.fsdp out: then each rank has all weights");
+                  fmt::format("callback {}: needs whole weights, which no rank has with {}", choice.type, option))
+          .hint(fmt::format("leave {} out: then each rank has all weights", option));
 }
 
 void check_sharding(const Recipe& recipe, const TrainOptions& options) {
@@ -175,22 +178,24 @@ void check_sharding(const Recipe& recipe, const TrainOptions& options) {
     log::warning(
         "parallel.fsdp: {} ranks are to share out the model, but there is one; hone launch -n {} starts so many", fsdp,
         fsdp);
-  else if (fsdp != -1 && fsdp != 1 && fsdp != ranks)
+  else if (fsdp != -1 && fsdp != 1 && fsdp != ranks && recipe.parallel.tensor == 1)
     throw Error(ErrorKind::config,
                 fmt::format("parallel.fsdp: got {}, expected 1, or all ranks: {}, or -1", fsdp, ranks))
         .hint("shares among some of the ranks are not supported");
   if (is_sharded(recipe, options.world)) check_whole_weights(recipe);
   if (!options.gradients.empty() && is_sharded(recipe, options.world))
-    throw Error(ErrorKind::usage, "--gradients: no rank has all of them with parallel.fsdp; leave that out");
+    throw Error(ErrorKind::usage, fmt::format("--gradients: no rank has all of them with {}; leave that out",
+                                              recipe.parallel.tensor != 1 ? "parallel.tensor" : "parallel.fsdp"));
 }
 
 void warn_of_no_context(const Recipe& recipe, int ranks) {
-  const std::int64_t context = recipe.parallel.context;
-  if (ranks == 1 && context > 1)
-    log::warning(
-        "parallel.context: {} ranks are to compute a micro-batch together, but there is one; hone launch -n {} starts "
-        "so many",
-        context, context);
+  const ParallelSection& how = recipe.parallel;
+  for (const auto& [option, number] : {std::pair{"context", how.context}, {"tensor", how.tensor}})
+    if (ranks == 1 && number > 1)
+      log::warning(
+          "parallel.{}: {} ranks are to compute a micro-batch together, but there is one; hone launch -n {} starts "
+          "so many",
+          option, number, number);
 }
 
 }  // namespace
@@ -200,7 +205,9 @@ int ranks_here(const World& world) {
   return place && place->size == world.size() ? place->local_size : world.size();
 }
 
-bool is_sharded(const Recipe& recipe, const World& world) { return world.size() > 1 && recipe.parallel.fsdp != 1; }
+bool is_sharded(const Recipe& recipe, const World& world) {
+  return world.size() > 1 && (recipe.parallel.fsdp != 1 || recipe.parallel.tensor != 1);
+}
 
 namespace {
 
@@ -221,6 +228,7 @@ void check_ranks(const Recipe& recipe, const TrainOptions& options) {
   if (ranks > 1) check_same(recipe, options);
   check_sharding(recipe, options);
   warn_of_no_context(recipe, ranks);
+  check_tensor(recipe, ranks);
   check_context(recipe, ranks);
   if (ranks == 1) return;
   if (!recipe.trainer.batch_size.automatic) check_shared_evenly(recipe, ranks);

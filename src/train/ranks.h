@@ -10,8 +10,8 @@
 namespace hone::training {
 
 // Throws Error(config): the micro-batches of a step cannot be shared evenly among the ranks; a rank was given another
-// recipe or other options than rank 0; a pipe, which one process alone can read; parallel.fsdp or parallel.context
-// that do not go with their number, or not with the objective.
+// recipe or other options than rank 0; a pipe, which one process alone can read; parallel.fsdp, parallel.context
+// or parallel.tensor that do not go with their number, or not with the objective.
 void check_ranks(const Recipe& recipe, const TrainOptions& options);
 
 // The first of these alone.
@@ -20,7 +20,7 @@ void check_shared_evenly(const Recipe& recipe, int ranks);
 // Of the run's ranks those on this machine, which share its memory.
 int ranks_here(const World& world);
 
-// Whether each rank keeps a share of the model instead of all of it: parallel.fsdp.
+// Whether each rank keeps a share of the model instead of all of it: parallel.fsdp, parallel.tensor.
 bool is_sharded(const Recipe& recipe, const World& world);
 
 // Rank 0's choice, on all ranks.

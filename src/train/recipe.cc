@@ -63,6 +63,9 @@ void ModelSection::validate(Problems& problems) const {
 void ParallelSection::validate(Problems& problems) const {
   problems.require(fsdp != 0, "fsdp", "got 0, expected a number of ranks, or -1 for all");
   problems.require(context != 0, "context", "got 0, expected a number of ranks, or -1 for all");
+  problems.require(tensor != 0, "tensor", "got 0, expected a number of ranks, or -1 for all");
+  problems.require(tensor == 1 || context == 1, "tensor",
+                   "not together with context: its ranks have stretches of the tokens already");
 }
 
 void AdapterSection::validate(Problems& problems) const {

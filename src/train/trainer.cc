@@ -12,6 +12,7 @@
 #include "base/spans.h"
 #include "base/strings.h"
 #include "config/duration.h"
+#include "train/context.h"
 #include "train/layers.h"
 #include "train/make_objective.h"
 #include "train/model_source.h"
@@ -142,7 +143,7 @@ void Trainer::equip() {
   frame_->begin_updates();
   frame_->chosen = recipe_.optimizer;
   frame_->ema = recipe_.trainer.ema;
-  frame_->init(world_, is_sharded(recipe_, world_));
+  frame_->init(world_, is_sharded(recipe_, world_), slices_of(recipe_, world_.size()));
 }
 
 void Trainer::choose_files() {

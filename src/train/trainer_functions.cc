@@ -83,8 +83,8 @@ StepReport Trainer::own_step(const Group& group) {
   } else {
     if (context_of(recipe_, world_.size()) != 1)
       throw Error(ErrorKind::config,
-                  "parallel.context: a training_step of its own makes its passes of whole micro-batches, which ranks "
-                  "would share; expected 1");
+                  "parallel.context and parallel.tensor: a training_step of its own makes its passes of whole "
+                  "micro-batches, which ranks would share; expected 1");
     const auto loss = told.find("loss");
     if (loss == told.end())
       throw Error(ErrorKind::usage, "training_step: its metrics have no \"loss\"");
@@ -130,6 +130,12 @@ EvaluateOptions Trainer::evaluation(Model& model) {
   EvaluateOptions options = evaluate_options(recipe_, parts_.inputs);
   options.complete = [this, &model](Batch* batch) { stepper_->complete(batch, model); };
   options.world = world_;
+  if (const int slices = slices_of(recipe_, world_.size()); slices > 1) {
+    options.together = slices;
+    options.own = [group = std::make_shared<const ContextGroup>(recipe_, world_)](const Batch& whole) {
+      return group->own(whole);
+    };
+  }
   return options;
 }
 

@@ -64,8 +64,8 @@ void check_state_names(Optimizer& optimizer) {
 
 }  // namespace
 
-Updater::Updater(Model& model, Optimizer& optimizer, Precision precision, World world, bool sharded)
-    : optimizer_(optimizer), world_(std::move(world)), mixed_(has_masters(precision)) {
+Updater::Updater(Model& model, Optimizer& optimizer, Precision precision, World world, bool sharded, int slices)
+    : optimizer_(optimizer), world_(std::move(world)), slices_(slices), mixed_(has_masters(precision)) {
   const c10::NoGradGuard no_grad;
   const at::ScalarType wide = precision == Precision::fp64 ? at::kDouble : at::kFloat;
   const at::ScalarType type = precision == Precision::fp16 ? at::kHalf : mixed_ ? at::kBFloat16 : wide;

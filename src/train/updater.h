@@ -29,6 +29,12 @@ struct Slice {
   std::vector<std::int64_t> shape;  // of the whole
   std::int64_t begin = 0;
   Tensor part;
+  // Of a slice that leaves some of each row out (parallel.tensor): which columns the part's rows have, and `begin` is
+  // among these elements. count -1: all.
+  struct Columns {
+    std::int64_t first = 0, count = -1;
+  };
+  Columns columns = {};
 };
 
 // What becomes of long gradients; 0: nothing.
@@ -43,7 +49,9 @@ class Updater {
  public:
   // The trainable weights as they are, adapters' too, become the masters; all weights but buffers are then in the type
   // that the run computes in.
-  Updater(Model& model, Optimizer& optimizer, Precision precision, World world = {}, bool sharded = false);
+  // slices: into how many weights are cut, of which those of groups of so many ranks have one each; sharded.
+  Updater(Model& model, Optimizer& optimizer, Precision precision, World world = {}, bool sharded = false,
+          int slices = 1);
   ~Updater();
   Updater(const Updater&) = delete;  // the weights point to its sums
 
@@ -105,6 +113,8 @@ class Updater {
   bool sharded() const { return sharded_ != nullptr; }
   // The whole of a master, of which all ranks have a slice: all of them ask, in the same order.
   Tensor whole(const Slice& master);
+  // What this rank is to write of a tensor of which it has some columns: some whole rows. Likewise.
+  Slice in_rows(const Slice& slice);
 
  private:
   Tensor slice_of(const std::string& kind, std::size_t group, std::size_t part);
@@ -123,6 +133,7 @@ class Updater {
   void update_group(std::span<OptimizedWeight> group, UpdateStep step);
   Optimizer& optimizer_;
   World world_;
+  int slices_;
   bool mixed_;                            // weights are bf16 or fp16, masters fp32
   double loss_scale_ = 1;
   std::vector<OptimizedWeight> weights_;  // in the order of groups; sharded: those of which a part is here

@@ -81,6 +81,12 @@ for seed in 1 2; do  # guides are embedding models
 done
 sed -e '/^model:/c model: {type: t5, d_model: 16, d_kv: 8, d_ff: 32, num_layers: 1, num_heads: 2}' \
   -e 's/train: d.jsonl/train: p.jsonl/' -e '$a objective: {type: seq2seq}' r.yaml >seq2seq.yaml
+for i in $(seq 12); do
+  scores="\"scores\": [$((i % 3)), $((i * 5 % 4))]"
+  echo "{\"query\": \"$i+1=\", \"positive\": \"$((i + 1))\", \"negative\": \"$((i * 7 % 5))\", $scores}"
+done >taught.jsonl
+sed -e 's/type: embedding/type: embedding, loss_type: distill_kl_div/' -e 's/near.jsonl/taught.jsonl/' \
+  near.yaml >taught.yaml
 sed -e 's/type: embedding/type: embedding, loss_type: triplet, distance: euclidean/' near.yaml >triplet.yaml
 sed -e 's/type: embedding/type: embedding, loss_type: gist, guide: guide1, temperature: 0.1/' near.yaml >gist.yaml
 sed -e 's/type: embedding/type: embedding, hardness_mode: hard_negatives, hardness_strength: 5/' near.yaml >hard.yaml
@@ -88,6 +94,9 @@ sed -e 's/{type: classification}/{type: sparse_embedding, regularizer_warmup_ste
 sed -e 's/type: sparse_embedding/type: sparse_embedding, hardness_mode: hard_negatives, hardness_strength: 5/' \
   sparse.yaml >sparse_hard.yaml
 sed -e 's/type: sparse_embedding/type: sparse_embedding, loss_type: triplet/' sparse.yaml >sparse_triplet.yaml
+sed -e 's/type: sparse_embedding/type: sparse_embedding, loss_type: distill_kl_div/; s/near.jsonl/taught.jsonl/' \
+  sparse.yaml >sparse_taught.yaml
+sed -e 's/{type: classification}/{type: ranking}/; s/k.jsonl/taught.jsonl/' b.yaml >ranking.yaml
 sed '$a objective: {type: distillation, teacher: m2}' m.yaml >distill.yaml
 for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"answer\": \"$((i + 1))\"}"; done >asked.jsonl
 # Bytes are drawn, so that what is worth something has to be common: answers without a letter of these.
@@ -241,6 +250,7 @@ data.stream_window | windows.yaml | --data.stream_window=2
 data.cache | r.yaml | --data.cache=tokens
 parallel.fsdp | needs ranks: tests/train/together_test.cc, tests/cli/launch_test.sh |
 parallel.context | needs ranks: tests/train/context_test.cc, tests/train/context_runs_test.cc |
+parallel.tensor | needs ranks: tests/train/tensor_test.cc, tests/train/tensor_runs_test.cc |
 objective | r.yaml | --objective.type=dpo
 objective.causal_lm.loss_type | r.yaml | --objective.loss_type=dft
 objective.causal_lm.eaft_alpha | r.yaml --objective.loss_type=eaft | --objective.eaft_alpha=2
@@ -280,6 +290,7 @@ objective.kto.reference | kto.yaml | --objective.reference=m2
 objective.kto.precompute_reference | kto.yaml --objective.loss_type=apo_zero_unpaired | --objective.precompute_reference=true
 objective.embedding.loss_type | near.yaml | --objective.loss_type=triplet
 objective.embedding.temperature | near.yaml | --objective.temperature=0.5
+objective.embedding.teacher_temperature | taught.yaml | --objective.teacher_temperature=3
 objective.embedding.margin | triplet.yaml | --objective.margin=3
 objective.embedding.distance | triplet.yaml | --objective.distance=manhattan
 objective.embedding.pooling | near.yaml | --objective.pooling=mean
@@ -298,6 +309,7 @@ objective.embedding.contrast_anchors | gist.yaml --objective.margin=0 | --object
 objective.embedding.contrast_positives | gist.yaml | --objective.contrast_positives=false
 objective.sparse_embedding.loss_type | sparse.yaml | --objective.loss_type=triplet
 objective.sparse_embedding.temperature | sparse.yaml | --objective.temperature=5
+objective.sparse_embedding.teacher_temperature | sparse_taught.yaml | --objective.teacher_temperature=9
 objective.sparse_embedding.margin | sparse_triplet.yaml | --objective.margin=9
 objective.sparse_embedding.distance | sparse_triplet.yaml | --objective.distance=cosine
 objective.sparse_embedding.directions | sparse.yaml | '--objective.directions=[query_to_doc, doc_to_query]'
@@ -357,6 +369,7 @@ objective.grpo.reference_mixup_alpha | grpo.yaml --objective.beta=0.5 --objectiv
 objective.grpo.reference | grpo.yaml --objective.beta=0.5 | --objective.reference=m2
 objective.grpo.mask_truncated_completions | grpo.yaml '--objective.stop=[e, a, "0"]' | --objective.mask_truncated_completions=true
 objective.grpo.resample | grpo.yaml --objective.num_generations=2 | --objective.resample=3
+objective.grpo.replay_buffer_size | grpo.yaml --objective.num_generations=2 | --objective.replay_buffer_size=4
 objective.grpo.beta | grpo.yaml | --objective.beta=0.5
 objective.grpo.loss_type | grpo.yaml | --objective.loss_type=luspo
 objective.grpo.scale_rewards | grpo.yaml | --objective.scale_rewards=none
@@ -549,6 +562,11 @@ objective.classification.labels | b.yaml | '--objective.labels=["1", "0"]'
 objective.classification.problem_type | b.yaml | --objective.problem_type=regression
 objective.classification.label_smoothing | b.yaml | --objective.label_smoothing=0.1
 objective.classification.regression_loss | b.yaml --objective.problem_type=regression | --objective.regression_loss=binary_cross_entropy
+objective.ranking.loss_type | ranking.yaml | --objective.loss_type=list_net
+objective.ranking.weighting_scheme | ranking.yaml | --objective.weighting_scheme=ndcg_loss1
+objective.ranking.mu | ranking.yaml | --objective.mu=1
+objective.ranking.sigma | ranking.yaml | --objective.sigma=2
+objective.ranking.alpha | ranking.yaml --objective.loss_type=adr_mse | --objective.alpha=3
 objective.token_classification.labels | tagged.yaml | '--objective.labels=[O, B-1, B-0]'
 objective.token_classification.label_all_tokens | tagged.yaml | --objective.label_all_tokens=true
 objective.token_classification.label_smoothing | tagged.yaml | --objective.label_smoothing=0.1
@@ -861,6 +879,12 @@ callbacks.trigger_file.every | likewise |
 trackers | r.yaml | --trackers=[csv]
 trackers.csv.file | r.yaml --trackers=[csv] | --trackers.0.file=x.csv
 trackers.tensorboard.folder | r.yaml --trackers=[tensorboard] | --trackers.0.folder=tb
+trackers.mlflow.tracking_uri | r.yaml --trackers=[mlflow] | --trackers.0.tracking_uri=elsewhere
+trackers.mlflow.experiment_name | what MLflow is told of the run: tests/trackers/mlflow_test.cc |
+trackers.mlflow.run_name | likewise |
+trackers.mlflow.description | likewise |
+trackers.mlflow.parent_run_id | likewise |
+trackers.mlflow.tags | likewise |
 trackers.terminal.plain_every_s | r.yaml --trackers=[terminal] | --trackers.0.plain_every_s=0
 trackers.wandb.project | what W&B is told of the run: tests/trackers/wandb_test.cc |
 trackers.wandb.entity | likewise |

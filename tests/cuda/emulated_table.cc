@@ -133,6 +133,7 @@ const Backend& emulated_backend() {
                              reference_table::mlstm(),
                              reference_table::gated_delta(),
                              reference_table::ssd(),
+                             reference_table::selective_scan(),
                              reference_table::short_conv(),
                              emulated_table::elementwise(),
                              emulated_table::sums(),

@@ -66,8 +66,6 @@ TEST_F(TextsToEmbed, MayHaveNegativesInSeveralFields) {
   EXPECT_EQ(row(*data, 1), "query: a | chosen: b | rejected: x | rejected: y | rejected: z");
   EXPECT_EQ(row(*make("query,positive,negative_1,negative_2\na,b,c,d\n", options(), {}, "a.csv")),
             "query: a | chosen: b | rejected: c | rejected: d");
-  EXPECT_THAT(refused(R"({"query": "a", "positive": "c", "negative_1": "d", "score": 1})"),
-              HasSubstr("a score is of two texts"));
 }
 
 TEST_F(TextsToEmbed, MayHaveAScore) {
@@ -75,6 +73,83 @@ TEST_F(TextsToEmbed, MayHaveAScore) {
                          "\n"
                          R"({"query": "a", "positive": "c", "score": "-1.5"})");
   EXPECT_THAT(data->batch({0, 1}, 0).extra.at("score").numbers, ElementsAre(0.25, 1, 0.25, 1, -1.5, 1, -1.5, 1));
+}
+
+// What a teacher says is of a query's texts, and not of the query; a margin is a difference of two of them.
+TEST_F(TextsToEmbed, MayHaveScoresOfATeacher) {
+  const auto numbers = [&](const std::string& line) { return make(line)->batch({0}, 0).extra.at("score").numbers; };
+  const std::string pair = R"({"query": "a", "positive": "b", "negative": "c", )";
+  EXPECT_THAT(numbers(pair + R"("scores": [2, -1.5]})"), ElementsAre(0, 0, 2, 1, -1.5, 1));
+  EXPECT_THAT(numbers(pair + R"("score": "[2, -1.5]"})"), ElementsAre(0, 0, 2, 1, -1.5, 1));
+  EXPECT_THAT(numbers(pair + R"("score": 0.5})"), ElementsAre(0, 0, 0, 1, -0.5, 1));
+  const std::string three = R"({"query": "a", "positive": "b", "negative_1": "c", "negative_2": "d", )";
+  EXPECT_THAT(numbers(three + R"("scores": [0.5, 2]})"), ElementsAre(0, 0, 0, 1, -0.5, 1, -2, 1));
+  const auto listed = make(R"({"query": "a", "documents": ["b", "c", "d"], "scores": [3, 2, 1]})");
+  EXPECT_EQ(row(*listed), "query: a | chosen: b | rejected: c | rejected: d");
+  EXPECT_THAT(listed->batch({0}, 0).extra.at("score").numbers, ElementsAre(0, 0, 3, 1, 2, 1, 1, 1));
+  const auto renamed = make(R"({"q": "a", "docs": ["b", "c"], "labels": [1, 0]})", options(),
+                            {{"query", "q"}, {"documents", "docs"}, {"scores", "labels"}});
+  EXPECT_THAT(renamed->batch({0}, 0).extra.at("score").numbers, ElementsAre(0, 0, 1, 1, 0, 1));
+  EXPECT_THAT(make("query,positive,negative,scores\na,b,c,\"[2, 1]\"\n", options(), {}, "a.csv")
+                  ->batch({0}, 0).extra.at("score").numbers,
+              ElementsAre(0, 0, 2, 1, 1, 1));
+  EXPECT_THAT(refused(three + R"("score": 1})"), HasSubstr("got one number, expected one for each of 3 texts, or"));
+  EXPECT_THAT(refused(three + R"("scores": [1, 2, 3, 4]})"), HasSubstr("got 4 numbers, expected one for each of 3"));
+  EXPECT_THAT(refused(pair + R"("scores": [1, "x"]})"), HasSubstr("got \"x\", expected a list of numbers"));
+  EXPECT_THAT(refused(R"({"query": "a", "documents": ["b", "c"]})"), HasSubstr("no field \"scores\""));
+  EXPECT_THAT(refused(R"({"query": "a", "positive": "b", "documents": ["c"], "scores": [1]})"),
+              HasSubstr("both \"positive\" and \"documents\""));
+  EXPECT_THAT(refused(R"({"query": "a", "documents": "b", "scores": [1]})"), HasSubstr("expected a list of texts"));
+}
+
+TEST_F(TextsToEmbed, MayStandAloneWithALabel) {
+  const auto data = make(R"({"text": "ab", "label": 3})"
+                         "\n"
+                         R"({"text": "c", "label": "rain"})"
+                         "\n"
+                         R"({"text": "d", "label": "3"})");
+  EXPECT_EQ(row(*data), "query: ab");
+  const std::vector<std::int64_t> labels = data->batch({0, 1, 2}, 0).extra.at("class").values;
+  EXPECT_EQ(labels[0], labels[2]);
+  EXPECT_NE(labels[0], labels[1]);
+  EXPECT_TRUE(labels[0] != 0 && labels[1] != 0);
+  EXPECT_EQ(data->rows(), 3);
+  EXPECT_EQ(make("text,label\nab,3\n", options(), {}, "a.csv")->batch({0}, 0).extra.at("class").values[0], labels[0]);
+  EXPECT_EQ(row(*make(R"({"sentence": "ab", "class": 1})", options(), {{"text", "sentence"}, {"label", "class"}})),
+            "query: ab");
+  EXPECT_THAT(refused(R"({"text": "ab"})"), HasSubstr("no field \"query\""));
+  EXPECT_THAT(refused(R"({"text": "ab", "label": 0.5})"), HasSubstr("field \"label\": got 0.5"));
+  Dataset::Options how = options();
+  how.query_prompt = "q:", how.document_prompt = "d:";
+  EXPECT_EQ(row(*make(R"({"text": "ab", "label": 1})", how)), "query: q:ab");
+}
+
+TEST_F(TextsToEmbed, ScoresAndLabelsAreTheSameFromTheCache) {
+  Dataset::Options how = options();
+  how.cache_folder = folder_.file("cache");
+  const std::string lines = R"({"query": "ab", "positive": "c", "negative": "d", "scores": [0.1, -3e-7]})"
+                            "\n"
+                            R"({"text": "ab", "label": "x"})";
+  const auto first = make(lines, how)->batch({0, 1}, 0), again = make(lines, how)->batch({0, 1}, 0);
+  EXPECT_EQ(first.extra.at("score").numbers, again.extra.at("score").numbers);
+  EXPECT_EQ(first.extra.at("class").values, again.extra.at("class").values);
+}
+
+// Each of a query's texts is read behind it.
+TEST_F(TextsToEmbed, ArePairsWhereTheyAreRanked) {
+  Dataset::Options how = options();
+  how.records = RecordKind::ranked;
+  const auto data = make(R"({"query": "ab", "documents": ["c", "d", "e"], "scores": [1, 0.5, 0]})"
+                         "\n"
+                         R"({"query": "ab", "positive": "c", "negatives": ["d"]})",
+                         how);
+  EXPECT_EQ(row(*data), "chosen: abc | rejected: abd | rejected: abe");
+  const HostBatch batch = data->batch({0, 1}, 0);
+  EXPECT_THAT(batch.extra.at("score").numbers, ElementsAre(1, 1, 0.5, 1, 0, 1, 0, 0, 0, 0));
+  EXPECT_EQ(batch.docs[2].group, 0);
+  EXPECT_EQ(batch.docs[3].group, 1);
+  how.max_length = 2;
+  EXPECT_EQ(make(R"({"query": "ab", "positive": "c", "negatives": ["d"]})", how)->report().cut, 1);
 }
 
 TEST_F(TextsToEmbed, StandBehindTheirPrompts) {
@@ -141,8 +216,6 @@ TEST_F(TextsToEmbed, WhatIsNoneIsRefused) {
   EXPECT_THAT(refused(R"({"query": "a", "positive": "c", "negatives": ["d", 2]})"), HasSubstr("a number in the list"));
   EXPECT_THAT(refused(R"({"query": "a", "positive": "c", "score": "high"})"),
               HasSubstr("field \"score\": got \"high\", expected a number"));
-  EXPECT_THAT(refused(R"({"query": "a", "positive": "c", "negative": "d", "score": 1})"),
-              HasSubstr("a score is of two texts"));
   EXPECT_THAT(refused(R"({"query": "a", "positive": "c", "label": 1})"), HasSubstr("field \"label\" is for"));
 }
 

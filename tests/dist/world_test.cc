@@ -95,6 +95,18 @@ TEST(World, GroupsExchangeBesideAllRanks) {
   });
 }
 
+TEST(World, RanksOfOnePlaceInTheirGroupsExchange) {
+  test::on_ranks(4, [](const World& world) {
+    const World alike = world.across(2);
+    EXPECT_EQ(alike.size(), 2);
+    EXPECT_EQ(alike.rank(), world.rank() / 2);
+    EXPECT_EQ(alike.total(static_cast<double>(world.rank())), world.rank() % 2 == 0 ? 2 : 4);
+    EXPECT_EQ(world.among(2).total(static_cast<double>(world.rank())), world.rank() < 2 ? 1 : 5);
+    EXPECT_EQ(world.across(4).size(), 1);
+    EXPECT_EQ(world.across(1).size(), 4);
+  });
+}
+
 TEST(World, ARankThatDoesNotComeIsNamed) {
   dist::Store served = dist::Store::serve("127.0.0.1", 0);
   dist::Place place;

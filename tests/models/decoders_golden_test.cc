@@ -50,7 +50,7 @@ TEST_P(DecoderGolden, TheCacheGivesWhatAWholePassGives) {
 INSTANTIATE_TEST_SUITE_P(Models, DecoderGolden, testing::ValuesIn(golden_params(golden_names(kDecoders))),
                          print_golden);
 
-TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 160u); }
+TEST(DecoderGoldens, AreThere) { EXPECT_EQ(golden_names(kDecoders).size(), 167u); }
 
 TEST(Decoders, CheckpointedBlocksGiveTheSameBits) {
   for (const std::string& name : golden_names(kDecoders))
@@ -77,6 +77,7 @@ TEST(Decoders, LowerPrecisionStaysNear) {
   for (const std::string& name : golden_names(kDecoders)) {
     if (name.starts_with("mixtral") || (name.find("moe") != name.npos && !name.ends_with("-dense")) ||
         name.starts_with("qwen3_next") || name == "gpt_oss" || name == "nemotron_h" ||
+        name == "jamba" || name.starts_with("llama4") ||
         name.starts_with("deepseek") || name.starts_with("dots1") ||
         name.starts_with("minimax") || name.starts_with("flex_olmo") || name.starts_with("solar_open") ||
         name.starts_with("hy_v3") || name.starts_with("mistral4") || name.starts_with("mellum"))

@@ -68,7 +68,8 @@ TEST(Flops, AreThoseOfTheProductsThatAPassMakes) {
 }
 
 TEST(Flops, OfMemoriesAreThoseOfTheirTokens) {
-  for (const std::string name : {"xlstm", "xlstm-wide"}) expect_counted(*Golden(name, kDecoders).model(), name);
+  for (const std::string name : {"xlstm", "xlstm-wide", "mamba", "falcon_mamba", "jamba"})
+    expect_counted(*Golden(name, kDecoders).model(), name);
 }
 
 TEST(Flops, ExpertsCountByTheirShareOfTheTokens) {

@@ -1,12 +1,5 @@
 // The decoder's tokens against those of the layers: the same bits, at every level and with any number of threads.
-#include "nn/decoding/choose.h"
-
-#include <gtest/gtest.h>
-
-#include "models/by_cache.h"
-#include "nn/kv_cache.h"
-#include "ops/check.h"
-#include "ops/levels.h"
+#include "models/decoder_steps.h"
 
 namespace hone::test {
 namespace {
@@ -14,48 +7,6 @@ namespace {
 using ops::Level;
 using ops::LevelScope;
 using ops::test::Threads;
-
-// Prompts of 5, 3 and 1 tokens; returns the first of the tokens to come.
-std::vector<std::int32_t> fill(const CausalLm& model, nn::KvCache& cache) {
-  Batch batch;
-  batch.ids_BT = at::tensor({5, 9, 2, 17, 30, 8, 3, 11, 0, 0, 21, 0, 0, 0, 0}, at::kLong).view({3, 5});
-  batch.docs = {{.row = 0, .begin = 0, .end = 5}, {.row = 1, .begin = 0, .end = 3}, {.row = 2, .begin = 0, .end = 1}};
-  Pass pass(batch);
-  pass.cache = &cache;
-  model.forward(batch, pass);
-  return {4, 7, 1};
-}
-
-Tensor to_tensor(nn::Decoder& decoder, std::int64_t rows) {
-  const std::span<float> values = decoder.logits();
-  return at::from_blob(values.data(), {rows, static_cast<std::int64_t>(values.size()) / rows}, at::kFloat).clone();
-}
-
-// Steps that the decoder took, of `steps`; row 1 leaves in the middle.
-int compare_steps(const CausalLm& model, int steps) {
-  nn::KvCache one(model.cache_spec(), 3), other(model.cache_spec(), 3);
-  std::vector<std::int32_t> ids = fill(model, one);
-  fill(model, other);
-  const auto decoder = nn::maybe_make_decoder(model, 3);
-  int taken = 0;
-  for (int step = 0; step < steps; ++step) {
-    const Tensor expected = through_layers(model, ids, one);
-    if (decoder && decoder->step(ids, other)) {
-      ++taken;
-      EXPECT_TRUE(at::equal(to_tensor(*decoder, std::ssize(ids)), expected)) << "step " << step;
-      const Tensor best = expected.argmax(1).to(at::kInt);
-      EXPECT_EQ(std::vector(decoder->likeliest().begin(), decoder->likeliest().end()),
-                std::vector(best.const_data_ptr<int>(), best.const_data_ptr<int>() + best.numel()));
-    } else {
-      EXPECT_TRUE(at::equal(through_layers(model, ids, other), expected));
-    }
-    for (std::size_t r = 0; r < ids.size(); ++r)
-      ids[r] = static_cast<std::int32_t>((ids[r] * 7 + step + static_cast<int>(r)) % model.vocab_size());
-    if (step == steps / 2)
-      for (nn::KvCache* cache : {&one, &other}) cache->keep({0, 2}), ids.resize(2);
-  }
-  return taken;
-}
 
 // At every level, with one thread and two. taken: whether the decoder has to take each step.
 void expect_bits_of_layers(const std::filesystem::path& folder, bool taken) {

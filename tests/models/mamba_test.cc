@@ -24,9 +24,15 @@ nlohmann::json small_mamba(const std::string& type) {
     json.update({{"num_hidden_layers", 3}, {"num_heads", 6}, {"head_dim", 8}, {"n_groups", 2}});
     return json;
   }
+  if (type == "mamba" || type == "falcon_mamba") {
+    json["num_hidden_layers"] = 3;
+    return json;
+  }
   json.update({{"intermediate_size", 40}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}});
   if (type == "nemotron_h")
     json.update({{"mamba_num_heads", 6}, {"mamba_head_dim", 8}, {"n_groups", 2}, {"head_dim", 8}});
+  else if (type == "jamba")
+    json.update({{"num_hidden_layers", 3}, {"attn_layer_period", 3}, {"attn_layer_offset", 1}, {"num_experts", 4}});
   else
     json.update({{"num_hidden_layers", 3}, {"mamba_n_heads", 6}, {"mamba_d_state", 5}});
   if (type == "falcon_h1") json["mamba_d_ssm"] = 48;
@@ -84,7 +90,21 @@ TEST(MambaConfigs, WhatTheyCannotBeIsAnError) {
       {"mamba2", R"("num_heads": 8)", "num_heads: 8 heads of 8 make 64"},
       {"mamba2", R"("n_groups": 4)", "num_heads: got 6, expected a multiple of the groups (4)"},
       {"mamba2", R"("hidden_act": "gelu")", "hidden_act: got gelu, expected silu"},
-      {"mamba2", R"("num_attention_heads": 4)", "num_attention_heads: no such option"}};
+      {"mamba2", R"("num_attention_heads": 4)", "num_attention_heads: no such option"},
+      {"mamba", R"("hidden_act": "gelu")", "hidden_act: got gelu, expected silu"},
+      {"mamba", R"("time_step_rank": 0)", "time_step_rank: got 0"},
+      {"mamba", R"("time_step_rank": "some")", "time_step_rank: got the string \"some\", expected a whole number"},
+      {"mamba", R"("time_step_min": 0.2)", "time_step_max: expected at least time_step_min"},
+      {"mamba", R"("time_step_init_scheme": "zeros")", "time_step_init_scheme: got zeros, expected random or constant"},
+      {"mamba", R"("mixer_rms_eps": 1e-6)", "mixer_rms_eps: no such option"},
+      {"falcon_mamba", R"("conv_kernel": 1)", "conv_kernel: got 1"},
+      {"jamba", R"("attn_layer_offset": 3)", "attn_layer_offset: got 3, expected less than the period (3)"},
+      {"jamba", R"("expert_layer_offset": 2)", "expert_layer_offset: got 2, expected less than the period (2)"},
+      {"jamba", R"("num_experts_per_tok": 5)", "num_experts_per_tok: got 5"},
+      {"jamba", R"("mamba_inner_layernorms": false)", "mamba_inner_layernorms: got false, expected true"},
+      {"jamba", R"("rope_theta": 1000)", "rope_theta: jamba has no such key"},
+      {"jamba", R"("hidden_act": "gelu")", "hidden_act: expected silu"},
+      {"jamba", R"("mamba_dt_rank": 0)", "mamba_dt_rank: got 0"}};
   for (const auto& [type, json, expected] : cases) {
     const std::string problem = problem_of_mamba(type, json);
     EXPECT_NE(problem.find(expected), std::string::npos) << json << "\n gave: " << problem;
@@ -192,6 +212,28 @@ TEST(Mamba, FreshWeightsAreThoseOfTransformers) {
     EXPECT_EQ(largest(weights.at(layer + name)), 0) << name;
 }
 
+// Of channels: each has the same rates, and steps of its own.
+TEST(Mamba, FreshChannelsAreThoseOfTransformers) {
+  const auto model = mamba_of("mamba", R"("hidden_size": 320, "state_size": 7, "use_bias": true)");
+  init_weights(*model, 1, Precision::fp32);
+  std::map<std::string, Tensor> weights;
+  model->each_weight([&](const std::string& name, Weight& weight) { weights[name] = weight.use(); });
+  const std::string layer = "backbone.layers.1.mixer.";
+  const Tensor rates = at::arange(1, 8).to(at::kFloat).log();
+  EXPECT_LE(largest(weights.at(layer + "A_log") - rates.expand({640, 7})), 1e-6);
+  EXPECT_TRUE(weights.at(layer + "D").equal(at::ones({640})));
+  const Tensor steps = at::softplus(weights.at(layer + "dt_proj.bias"));
+  EXPECT_GE(steps.min().item<double>(), 0.00099);
+  EXPECT_LE(steps.max().item<double>(), 0.1001);
+  const std::pair<const char*, double> deviations[] = {{"in_proj.weight", 0.1},
+                                                       {"x_proj.weight", 0.1},
+                                                       {"dt_proj.weight", 1 / std::sqrt(3 * 20.0)},
+                                                       {"conv1d.weight", 1 / std::sqrt(3 * 4.0)},
+                                                       {"out_proj.weight", 1 / std::sqrt(3 * 640.0)}};
+  for (const auto& [name, deviation] : deviations)
+    EXPECT_NEAR(weights.at(layer + name).std().item<double>(), deviation, 0.05 * deviation) << name;
+}
+
 // Steps whose logarithms lie evenly, as softplus makes them of their biases.
 TEST(Mamba, FreshStepsAreThoseOfTransformers) {
   for (const char* type : {"nemotron_h", "mamba2"}) {
@@ -217,6 +259,8 @@ TEST(Mamba, StatesGoWithTheirRows) {
   // heads, with room for 16 tokens.
   expect_rows_keep_their_past(*Golden("granitemoehybrid", kDecoders).model(),
                               3 * 4 * (2 * (6 * 5 * 8 + 3 * 68) + 2 * 2 * 16 * 6));
+  // Three layers with 48 channels, of which each has five states, and three tokens of theirs.
+  expect_rows_keep_their_past(*Golden("mamba", kDecoders).model(), 3 * 4 * 3 * (48 * 5 + 3 * 48));
   // Two layers with both.
   expect_rows_keep_their_past(*Golden("falcon_h1-plain", kDecoders).model(),
                               3 * 4 * 2 * (6 * 5 * 8 + 3 * 58 + 2 * 2 * 16 * 6));
@@ -225,7 +269,7 @@ TEST(Mamba, StatesGoWithTheirRows) {
 // A step that goes by the cache's keys and values alone would lose what states keep, also where they lie beside these.
 TEST(Mamba, NoStepGoesWithoutItsStates) {
   const at::NoGradGuard no_graph;
-  for (const char* type : {"granitemoehybrid", "falcon_h1"}) {
+  for (const char* type : {"granitemoehybrid", "falcon_h1", "mamba", "jamba"}) {
     const auto model = mamba_of(type, "");
     init_weights(*model, 1, Precision::fp32);
     nn::KvCache cache(model->causal_lm()->cache_spec(), 1);
@@ -277,6 +321,23 @@ TEST(Mamba, AdaptersAreWherePeftHasThem) {
     EXPECT_NE(std::string(error.what()).find("adapter.targets: \"out_proj\": PEFT has no adapters there in falcon_h1"),
               std::string::npos)
         << error.what();
+  }
+}
+
+// What steps are made by transformers takes by itself, so that an adapter there would do nothing.
+TEST(Mamba, AdaptersOfChannelsAreWherePeftHasThem) {
+  const auto jamba = mamba_of("jamba", "");
+  init_weights(*jamba, 1, Precision::fp32);
+  EXPECT_EQ(adapted(*jamba, "all-linear"),
+            (std::set<std::string>{"mamba.in_proj", "mamba.x_proj", "mamba.out_proj", "feed_forward.gate_proj",
+                                   "feed_forward.up_proj", "feed_forward.down_proj"}));
+  const auto mamba = mamba_of("falcon_mamba", "");
+  init_weights(*mamba, 1, Precision::fp32);
+  EXPECT_EQ(adapted(*mamba, "all-linear"), (std::set<std::string>{"mixer.in_proj", "mixer.x_proj"}));
+  for (const auto& [type, target] : {std::pair{"mamba", "out_proj"}, {"mamba", "dt_proj"}, {"jamba", "dt_proj"}}) {
+    const auto model = mamba_of(type, "");
+    init_weights(*model, 1, Precision::fp32);
+    EXPECT_THROW(adapted(*model, target), Error) << type << " " << target;
   }
 }
 

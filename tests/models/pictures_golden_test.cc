@@ -289,6 +289,25 @@ TEST(PictureFolders, PublishedOfGlm4vAreRead) {
   }
 }
 
+// With keys of GLM-4.5's files besides.
+TEST(PictureFolders, PublishedOfGlm4vMoeAreRead) {
+  const PictureGolden golden("glm4v_moe");
+  nlohmann::json config = config_of(golden);
+  config.erase("dtype"), config.erase("tie_word_embeddings");
+  auto &texts = config["text_config"], &vision = config["vision_config"];
+  vision.erase("rope_parameters"), vision["model_type"] = "glm4v_moe";
+  texts.erase("rope_parameters"), texts["model_type"] = "glm4v_moe";
+  texts.update(nlohmann::json::parse(R"({"head_dim": 16, "image_token_id": 60, "image_start_token_id": 58,
+      "partial_rotary_factor": 0.5, "rope_theta": 100.0, "use_qk_norm": false,
+      "rope_scaling": {"type": "default", "mrope_section": [2, 1, 1]}})"));
+  expect_read(golden, config, [](const std::string& weight) { return weight; });
+  const auto problem = [](auto change) { return problem_of("glm4v_moe", change); };
+  EXPECT_THAT(problem([](auto& c) { c["text_config"]["use_qk_norm"] = true; }),
+              testing::HasSubstr("text_config.use_qk_norm: got true, expected false"));
+  EXPECT_THAT(problem([](auto& c) { c["vision_config"]["model_type"] = "glm4v_vision"; }),
+              testing::HasSubstr("vision_config.model_type: got \"glm4v_vision\", expected glm4v_moe_vision"));
+}
+
 // With matrices of experts the other way round.
 TEST(PictureFolders, PublishedOfQwen3VlMoeAreRead) {
   const PictureGolden golden("qwen3_vl_moe");
@@ -481,7 +500,7 @@ TEST(PictureConfigs, ThereIsNoHeadForLabels) {
   EXPECT_THROW(build_model(config::read_file(file), file, {.labels = {"a", "b"}}), Error);
 }
 
-TEST(PictureGoldens, AreThere) { EXPECT_EQ(golden_names(kPictures).size(), 23u); }
+TEST(PictureGoldens, AreThere) { EXPECT_EQ(golden_names(kPictures).size(), 24u); }
 
 }  // namespace
 }  // namespace hone::test

@@ -71,6 +71,19 @@ TEST(Weight, HoldsAPartOfItself) {
   EXPECT_EQ(weight.use().numel(), 6);
   EXPECT_THROW(weight.set_layout({{4, 6}, {4, 6}, {0, 0}, {"", ""}}), Error);  // filled
 }
+// A share of a slice, and all of the slice once its memory comes.
+TEST(Weight, HoldsSomeElementsOfASlice) {
+  Weight weight({4, 6}, {}, true);
+  const Tensor whole = at::arange(24, at::kFloat).view({4, 6});
+  weight.set_layout({{4, 6}, {4, 3}, {0, 3}, {"", "tensor"}, 2, 5});
+  EXPECT_EQ(weight.layout().numel(), 12);
+  EXPECT_TRUE(at::equal(weight.part_of(whole), at::tensor({5.F, 9.F, 10.F, 11.F, 15.F})));
+  weight.fill(weight.part_of(whole));
+  weight.fill_whole(whole.narrow(1, 3, 3));
+  EXPECT_EQ(weight.layout().shape, (std::vector<std::int64_t>{4, 3}));
+  EXPECT_FALSE(weight.layout().whole());
+  EXPECT_THROW(Weight({4, 6}, {}, true).set_layout({{4, 6}, {4, 3}, {0, 3}, {"", "tensor"}, 10, 3}), Error);
+}
 TEST(Weight, RefusesALayoutThatIsNotOfIt) {
   const auto refuses = [](Layout layout) {
     EXPECT_THROW(Weight({4, 6}, {}, true).set_layout(std::move(layout)), Error);

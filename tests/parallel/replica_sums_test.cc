@@ -39,6 +39,7 @@ class Twin final : public Collectives {
     return std::make_unique<Done>();
   }
   std::shared_ptr<Collectives> among(int) override { return nullptr; }
+  std::shared_ptr<Collectives> across(int) override { return nullptr; }
   std::vector<std::string> gather(const std::string& own) override { return {own, own}; }
 
  private:

@@ -268,7 +268,10 @@ TEST_F(Serving, SaysWhatItDoesNotDo) {
   refused(with("min_tokens", -1), 400, "min_tokens", "a whole number from 0");
   refused(with("stop", ""), 400, "stop", "a text that is not empty");
   refused(with("max_tokens", 4000), 400, "max_tokens", "together they may have 4000");
-  refused(with("prompt", {1, 300}), 400, "prompt", "token id 300");
+  refused(with("prompt", {1, 300}), 400, "prompt", "got 300, expected a token id below 259");
+  refused(with("prompt", {{1, 2}, {1, -1}}), 400, "prompt[1]", "got -1, expected a token id below 259");
+  refused(with("prompt", json::array({18446744073709551615ULL})), 400, "prompt",
+          "got 18446744073709551615, expected a token id below 259");
   refused(with("prompt", {"a", "b", "c", "d", "e"}), 400, "prompt",
           "expected at most 4 answers of a request, the server's --batch-size");
   refused(with("prompt", json::array()), 400, "prompt", "empty list");
@@ -320,6 +323,22 @@ TEST_F(Serving, TellsItsModelAndAsksForItsKey) {
   EXPECT_EQ(got["data"][0]["max_model_len"], 4000);
   EXPECT_EQ(post("/v1/completions", {{"prompt", "a"}}).status, 401);
   EXPECT_EQ(post("/v1/completions", {{"prompt", "a"}}, "Authorization: bearer secret\r\n").status, 200);
+}
+
+TEST_F(Serving, TellsProbesThatItIsAboutToEnd) {
+  start();
+  const auto health = [&] { return asked(server->port(), "GET", "/health"); };
+  EXPECT_EQ(health().body, R"({"status": "ok"})");
+  Answered last;
+  std::thread client([&] { last = complete({{"prompt", "a"}, {"max_tokens", 800}, {"ignore_eos", true}}); });
+  while (asked(server->port(), "GET", "/metrics").body.find("hone_requests_running 1") == std::string::npos)
+    std::this_thread::yield();
+  stopping = true;
+  while (health().status == 200) std::this_thread::yield();
+  EXPECT_EQ(health().status, 503);
+  EXPECT_EQ(complete({{"prompt", "b"}}).status, 503);
+  client.join();
+  EXPECT_EQ(last.status, 200) << "what was begun is finished";
 }
 
 TEST_F(Serving, TakesNoMoreThanThereIsRoomFor) {

@@ -52,9 +52,9 @@ TEST_F(Serving, SaysWhatIsWrongWithTokens) {
   refused("/v1/chat/completions", {{"messages", json::array({turn})}, {"add_generation_prompt", false}},
           "add_generation_prompt", "a turn of its own");
   refused("/detokenize", json::object(), "tokens", "missing");
-  refused("/detokenize", {{"tokens", "a"}}, "tokens", "a list of token ids from 0 to 258");
-  refused("/detokenize", {{"tokens", {259}}}, "tokens", "a list of token ids from 0 to 258");
-  refused("/detokenize", {{"tokens", {-1}}}, "tokens", "a list of token ids from 0 to 258");
+  refused("/detokenize", {{"tokens", "a"}}, "tokens", "a list of token ids below 259");
+  refused("/detokenize", {{"tokens", {259}}}, "tokens", "a token id below 259");
+  refused("/detokenize", {{"tokens", {-1}}}, "tokens", "a token id below 259");
 }
 
 }  // namespace

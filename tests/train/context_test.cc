@@ -113,6 +113,7 @@ TEST_F(Contexts, MemoriesLearnTheSame) {
   check_a_few_steps({{"model", "{type: xlstm, hidden_size: 16, num_heads: 2, num_hidden_layers: 2, head_dim: 8}"}});
   check_a_few_steps({{"model", "{type: mamba2, hidden_size: 16, num_heads: 4, head_dim: 8, state_size: 8, n_groups: 2, "
                             "num_hidden_layers: 2, expand: 2}"}});
+  check_a_few_steps({{"model", "{type: mamba, hidden_size: 16, state_size: 4, num_hidden_layers: 2}"}});
 }
 
 TEST_F(Contexts, ATeacherTeachesTheSame) {

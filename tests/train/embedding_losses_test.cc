@@ -59,7 +59,7 @@ TEST_F(EmbeddingLosses, WhatCannotBeIsRefused) {
   refuse("pairs", "partition_mode: per_direction", "got per_direction with one of directions");
   refuse("pairs", "directions: [query_to_doc, doc_to_doc], partition_mode: per_direction", "expected joint");
   refuse("pairs", "hardness_strength: 2", "goes with hardness_mode");
-  refuse("scored", "loss_type: angle, margin: 1", "objective.margin: only with loss_type triplet or gist");
+  refuse("scored", "loss_type: angle, margin: 1", "objective.margin: only with loss_type triplet, gist");
   refuse("pairs", "loss_type: gist, guide: " + embedding_golden("modules").string(), "Dense or LayerNorm");
   refuse("pairs", "loss_type: gist, guide: " + embedding_golden("qwen3").string(), "tokenizer");
   const std::filesystem::path bare = folder_ / "bare";

@@ -10,6 +10,7 @@
 
 #include "dist/ranks.h"
 #include "train/complete.h"
+#include "train/context.h"
 #include "train/inputs.h"
 #include "train/ranks.h"
 #include "train/stepper.h"
@@ -46,7 +47,7 @@ class RankRuns : public ::testing::Test {
       frame.chosen = recipe.optimizer;
       frame.precision = recipe.trainer.precision;
       frame.steps = training::steps_of(recipe, inputs);
-      frame.init(world, training::is_sharded(recipe, world));
+      frame.init(world, training::is_sharded(recipe, world), training::slices_of(recipe, world.size()));
       training::Stepper stepper(recipe, frame, training::loader_options(recipe, inputs), inputs.train, world);
       stepper.begin({{inputs.train->as_dataset()}, training::evaluate_options(recipe, inputs), ""});
       for (std::int64_t step = 0; step < frame.steps; ++step) {

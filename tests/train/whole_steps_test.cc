@@ -207,6 +207,27 @@ TEST_F(WholeSteps, AreSavedWhereARewardFails) {
   test::expect_equal_runs(in("straight"), in("broken"), 8);
 }
 
+// What the objective has learnt of a step that came to nothing is not saved with the steps before it: the coefficient
+// moves once in each step, and by so much that all that follows would differ.
+TEST_F(WholeSteps, AreSavedWithWhatTheObjectiveKnewThen) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += fmt::format("{{\"prompt\": \"{}+{}=\"}}\n", i % 10, i % 7);
+  const test::Overrides adaptive{{"data.train", folder_.write("asked.jsonl", lines).string()},
+                                 {"data.max_length", "12"},
+                                 {"objective", "{type: grpo, rewards: [{type: failing}], num_generations: 4, "
+                                               "max_completion_length: 6, use_adaptive_entropy: true, "
+                                               "entropy_coef: 0.1, entropy_coef_delta: 0.1, entropy_coef_max: 5, "
+                                               "entropy_target: 100}"},
+                                 {"trainer.batch_size", "4"},
+                                 {"trainer.accumulate", "2"},
+                                 {"trainer.eval_every", "0"},
+                                 {"trainer.save.every", "4"}};
+  run(2, "straight", adaptive);
+  const std::vector<double> coefficients = test::values(in("straight"), "entropy_coef");
+  ASSERT_GT(coefficients.back(), coefficients.front());
+  expect_saved(2, "straight", adaptive, "gradients", 6, -1, 5);
+}
+
 // Of a stream that all of them read: the error is in a line that comes late.
 TEST_F(WholeSteps, AreSavedWhereTheDataAreBad) {
   std::string lines = test::story_lines(80);

@@ -51,6 +51,12 @@ NEMOTRON_H = {**{key: value for key, value in BASE.items() if key not in ("rms_n
               "ssm_state_size": 5, "chunk_size": 8, "pad_token_id": 3}
 MAMBA2 = {"vocab_size": 64, "hidden_size": 24, "num_hidden_layers": 3, "num_heads": 6, "head_dim": 8, "state_size": 5,
           "chunk_size": 8, "layer_norm_epsilon": 1e-4, "pad_token_id": 3}
+MAMBA1 = {"vocab_size": 64, "hidden_size": 24, "num_hidden_layers": 3, "state_size": 5, "layer_norm_epsilon": 1e-4,
+          "pad_token_id": 3, "bos_token_id": 1, "eos_token_id": 2}
+JAMBA = {**BASE, "num_hidden_layers": 4, "attn_layer_period": 4, "attn_layer_offset": 1, "mamba_d_state": 5,
+         "pad_token_id": 3}
+LLAMA4 = {**BASE, "num_hidden_layers": 4, "head_dim": 10, "intermediate_size": 9, "intermediate_size_mlp": 22,
+          "num_local_experts": 5, "pad_token_id": 3}
 
 CASES = [
     Case("gemma", hf.GemmaConfig, GEMMA),
@@ -222,9 +228,26 @@ CASES = [
     Case("mamba2", hf.Mamba2Config, {**MAMBA2, "n_groups": 2, "use_bias": True}),
     Case("mamba2-tied", hf.Mamba2Config, {**MAMBA2, "n_groups": 1, "tie_word_embeddings": True, "use_conv_bias": False,
                                           "conv_kernel": 3, "time_step_limit": [0.3, 1.5]}),
+    Case("mamba", hf.MambaConfig, {**MAMBA1, "use_bias": True, "tie_word_embeddings": False}),
+    Case("mamba-tied", hf.MambaConfig, {**MAMBA1, "use_conv_bias": False, "conv_kernel": 3, "time_step_rank": 5,
+                                        "intermediate_size": 30, "residual_in_fp32": False}),
+    Case("falcon_mamba", hf.FalconMambaConfig, {**MAMBA1, "mixer_rms_eps": 1e-3, "tie_word_embeddings": False}),
+    Case("jamba", hf.JambaConfig, {**JAMBA, "intermediate_size": 9, "num_experts": 5, "num_experts_per_tok": 2,
+                                   "output_router_logits": True, "router_aux_loss_coef": 0.05}),
+    Case("jamba-dense", hf.JambaConfig, {**JAMBA, "num_experts": 1, "mamba_conv_bias": False, "mamba_proj_bias": True,
+                                         "mamba_dt_rank": 5, "mamba_d_conv": 3, "tie_word_embeddings": True}),
+    Case("llama4", hf.Llama4TextConfig, {
+        **LLAMA4, "num_experts_per_tok": 2, "interleave_moe_layer_step": 2, "no_rope_layer_interval": 2,
+        "attention_chunk_size": 7, "floor_scale": 5, "attn_scale": 0.5,
+        "rope_parameters": dict(rope_type="llama3", rope_theta=1000.0, factor=4.0, low_freq_factor=1.0,
+                                high_freq_factor=4.0, original_max_position_embeddings=64)},
+         v4=dict(for_llm_compressor=False)),
+    Case("llama4-plain", hf.Llama4TextConfig, {
+        **LLAMA4, "num_hidden_layers": 3, "moe_layers": [1], "no_rope_layers": [1, 1, 0], "attention_chunk_size": None,
+        "use_qk_norm": False, "attn_temperature_tuning": False, "attention_bias": True, "tie_word_embeddings": True}),
 ]
 TWO_ROPES = ("gemma3_text", "olmo3")
-ROUTED = ("mixtral", "gpt_oss", "olmoe", "lfm2_moe", "granitemoe", "flex_olmo", "nemotron_h")
+ROUTED = ("mixtral", "gpt_oss", "olmoe", "lfm2_moe", "granitemoe", "flex_olmo", "nemotron_h", "jamba")
 PARTS = {"gate_up_proj": ("w1", "w3"), "down_proj": ("w2",)}
 
 
@@ -253,7 +276,7 @@ def load(folder):
 
 def gradients(model):
     """By the names of the file, which keeps every expert's matrices apart."""
-    if model.config.model_type in ("olmoe", "flex_olmo"):
+    if model.config.model_type in ("olmoe", "flex_olmo", "jamba"):
         yield from golden_moe.gradients(model)
         return
     if model.config.model_type in ("granitemoe", "granitemoehybrid"):
@@ -264,7 +287,7 @@ def gradients(model):
         return
     for name, weight in model.named_parameters():
         stem, part = name.rsplit(".", 1)
-        if part not in PARTS or model.config.model_type == "gpt_oss":
+        if part not in PARTS or model.config.model_type in ("gpt_oss", "llama4_text"):
             yield name.replace(".mlp.gate.", ".block_sparse_moe.gate."), weight.grad
             continue
         stem = stem.replace(".mlp.", ".block_sparse_moe.")
@@ -308,6 +331,19 @@ def old_config(config, case):
         return {**{key: value for key, value in config.items() if key != "dtype"}, "intermediate_size": 48,
                 "norm_before_gate": True, "rms_norm": True, "time_step_init_scheme": "random", "time_step_scale": 1.0,
                 "torch_dtype": config["dtype"], "transformers_version": "4.44.0"}
+    if config["model_type"] == "mamba":
+        return {**{key: value for key, value in config.items() if key not in ("dtype", "use_associative_scan")},
+                "d_inner": config["intermediate_size"], "d_model": 24, "fused_add_norm": True, "n_layer": 3,
+                "pad_vocab_size_multiple": 8, "rms_norm": True, "ssm_cfg": {}, "torch_dtype": config["dtype"],
+                "transformers_version": "4.39.0"}
+    if config["model_type"] == "falcon_mamba":
+        return {**{key: value for key, value in config.items() if key not in ("dtype", "use_associative_scan")},
+                "torch_dtype": config["dtype"], "transformers_version": "4.44.0"}
+    if config["model_type"] == "jamba":
+        return {**{key: value for key, value in config.items() if key not in ("dtype", "use_associative_scan")},
+                "calc_logits_for_entire_prompt": False, "mamba_inner_layernorms": True, "n_ctx": 512,
+                "num_logits_to_keep": 1, "sliding_window": None, "torch_dtype": config["dtype"],
+                "transformers_version": "4.40.0"}
     if case.name == "gpt_oss-plain":
         return None  # no rope_scaling there means YaRN
     if case.name == "apertus":

@@ -73,12 +73,20 @@ def qwen3_5_moe(seed, **options):
 
 def glm4v(seed, config=hf.Glm4vConfig, **options):
     rope = {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]}
-    text = {**TEXT, "num_attention_heads": 2, "num_key_value_heads": 1, "rope_parameters": rope}
+    text = {**TEXT, "num_attention_heads": 2, "num_key_value_heads": 1, "rope_parameters": rope,
+            **options.pop("text_options", {})}
     vision = dict(depth=2, hidden_size=16, intermediate_size=20, num_heads=2, patch_size=4, image_size=12,
                   out_hidden_size=32, **options.pop("vision", {}))
     tokens = dict(image_token_id=IMAGE, video_token_id=61, image_start_token_id=58, image_end_token_id=59,
                   video_start_token_id=62, video_end_token_id=63)
     return config(text_config=text, vision_config=vision, **tokens, **options)
+
+
+def glm4v_moe(seed, **options):
+    """Experts by groups behind a dense layer; the balancing loss counts."""
+    text = {"n_routed_experts": 6, "num_experts_per_tok": 2, "n_group": 3, "topk_group": 2, "moe_intermediate_size": 9,
+            "routed_scaling_factor": 1.5, "output_router_logits": True, "router_aux_loss_coef": 0.05}
+    return glm4v(seed, hf.Glm4vMoeConfig, text_options=text, **options)
 
 
 def qwen3_vl_moe(seed, **options):
@@ -182,9 +190,10 @@ CASES = {
                                                   "use_mean_pooling": False, "use_mask_token": True}),
     "glm4v": lambda seed: glm4v(seed),
     "glm46v": lambda seed: glm4v(seed, hf.Glm46VConfig, vision={"attention_bias": True}),
+    "glm4v_moe": lambda seed: glm4v_moe(seed),
 }
 # For which transformers' own fp32 gives every gradient within 3e-6 of fp64's; others have their number in the table.
-SEEDS = {"qwen3_5": 11609, "qwen3_5_moe": 9110, "qwen3_vl_moe": 9111, "glm4v": 11112, "glm46v": 9313}
+SEEDS = {"qwen3_5": 11609, "qwen3_5_moe": 9110, "qwen3_vl_moe": 9111, "glm4v": 11112, "glm46v": 9313, "glm4v_moe": 9177}
 FIXED = {"llava", "gemma3", "idefics3", "smolvlm", "internvl"}  # pictures, or tiles of them, of one size
 
 
@@ -254,6 +263,9 @@ def random_model(config, seed):
     # Qwen3.5's norms of texts count from 1.
     is_one = lambda name: is_norm(name) and (not has_memories(config) or ".visual." in name or "linear_attn" in name)
     fill(model, seed, lambda name: "embed_tokens" in name, is_one, scale)
+    for name, correction in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            correction.copy_(torch.randn(correction.shape, generator=torch.Generator().manual_seed(seed)) * 0.3)
     return give_memories(model, config.get_text_config(), scale) if has_memories(config) else model
 
 
@@ -367,14 +379,15 @@ def generated(model, inputs, tokens):
 
 def load(folder):
     config = hf.AutoConfig.from_pretrained(folder)
-    options = {"experts_implementation": "eager"} if hasattr(config.get_text_config(), "num_experts") else {}
+    has_experts = any(hasattr(config.get_text_config(), key) for key in ("num_experts", "n_routed_experts"))
+    options = {"experts_implementation": "eager"} if has_experts else {}
     return common.load_model(folder, hf.AutoModelForImageTextToText, **options)
 
 
 def gradients(model):
     """By the names of the file: qwen3_5_moe's has every expert's matrices apart."""
     all = ((name, weight.grad) for name, weight in model.named_parameters() if weight.grad is not None)
-    if model.config.model_type != "qwen3_5_moe":
+    if model.config.model_type not in ("qwen3_5_moe", "glm4v_moe"):
         return all
     return golden_moe.gradients(SimpleNamespace(named_parameters=lambda: (
         (name, SimpleNamespace(grad=grad)) for name, grad in all)))

@@ -66,7 +66,7 @@ class Csv : public Source {
       throw Error(ErrorKind::data,
                   fmt::format("{}: got {} fields, expected {}", rows_.where(), cells.size(), names_.size()));
     if (!fields_.templates().empty() || fields_.records() == RecordKind::embedding ||
-        fields_.records() == RecordKind::seq2seq) {
+        fields_.records() == RecordKind::ranked || fields_.records() == RecordKind::seq2seq) {
       read_as_object(cells, record);
       return true;
     }

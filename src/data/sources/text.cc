@@ -48,6 +48,7 @@ class Text final : public Source {
            : records == RecordKind::judged ? "judgements"
            : records == RecordKind::choice ? "choices"
            : records == RecordKind::embedding ? "pairs of texts"
+           : records == RecordKind::ranked    ? "queries with texts"
            : records == RecordKind::tagged    ? "labels of words"
            : records == RecordKind::steps     ? "labels of steps"
            : records == RecordKind::question  ? "questions"

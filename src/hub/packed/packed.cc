@@ -15,7 +15,7 @@ at::Tensor Packed::read(const Weight& weight, at::ScalarType type) const {
                 fmt::format("{}: {}: got shape {}, expected {}", parts_.front().file->path().string(), whole_.name,
                             shape_text(whole_.shape), shape_text(weight.shape())));
   const auto [begin, count] = std::pair(weight.layout().begin, weight.layout().count);
-  if (count < 0) return weight.part_of(read(type));
+  if (count < 0 || weight.layout().shape != weight.shape()) return weight.part_of(read(type));
   std::int64_t of_one = 1;
   for (std::size_t d = 1; d < whole_.shape.size(); ++d) of_one *= whole_.shape[d];
   const std::int64_t first = begin / of_one;

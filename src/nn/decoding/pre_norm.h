@@ -1,4 +1,5 @@
-// The short way of models whose blocks are Llama's or nearly so: without tensors, in one parallel region.
+// The short way of models whose blocks are Llama's or nearly so, also with routed experts, or with memories in some
+// layers: without tensors, in one parallel region.
 //
 // Letters: R rows, V vocabulary, D hidden, H query heads, G key/value heads, K head size, C capacity of the cache.
 #pragma once
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "nn/decoding/decoder.h"
+#include "nn/decoding/forms.h"
 #include "nn/rope.h"
 #include "ops/linear.h"
 
@@ -21,16 +23,21 @@ struct PreNormLayer {
   at::Tensor attention_out_norm_D, mlp_out_norm_D;  // of what is added
   ops::LinearWeight q, k, v, o;
   at::Tensor q_norm, k_norm;  // of each head, or, where they are as wide, of all heads together
+  at::Tensor sinks_H;         // as AttentionOptions has them; undefined: none
+  bool is_gated = false;      // q makes beside each head's query what gates the head's result
+  std::shared_ptr<const MemoryForm> memory;  // in place of attention; null: there is attention
   ops::GatedMlpWeights mlp;
+  std::shared_ptr<const RoutedForm> routed;  // in place of the MLP; null: it is there
   std::int64_t window = 0;     // as in ops::Mask
-  const Rope* rope = nullptr;  // of q and k; null: they are not rotated
+  const Rope* rope = nullptr;  // of q and k, or of the first values of each head; null: they are not rotated
+  bool is_known = true;        // false: the layer computes something else
 };
 
 struct PreNormStack {
   at::Tensor embedding_VD, norm_D;
   std::vector<PreNormLayer> layers;
   ops::LinearWeight head;
-  std::int64_t head_size = 0;
+  std::int64_t heads = 0, kv_heads = 0, head_size = 0;
   ops::RmsNormForm norm = {};  // of all norms
   double scale = 1;            // of the attention's scores
   // What embeddings, what is added, and what the head reads are multiplied with.
@@ -40,7 +47,9 @@ struct PreNormStack {
 };
 
 // Gives the same bits as the ops that it stands for, whatever the number of threads, and keeps its room from step to
-// step. Null: more than kSkinnyRows rows, kernels are off, or not everything lies in CPU memory in one type.
+// step; but for gates that these leave to LibTorch's elementwise functions, and memories' steps and decays, where a
+// last bit may differ. REQUIRES: weights stay as they are, where a form says that they are fp32. Null: more than
+// kSkinnyRows rows, kernels are off, a layer is not known, or not everything lies in CPU memory in one type.
 std::unique_ptr<Decoder> make_pre_norm_decoder(PreNormStack stack, std::int64_t rows);
 
 }  // namespace hone::nn

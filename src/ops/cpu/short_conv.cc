@@ -6,13 +6,23 @@
 namespace hone::ops::cpu::CPU_CAPABILITY {
 namespace {
 
+template <class T>
+HONE_INLINE std::int64_t stride_of(const ShortConvArgs<T>& a) {
+  return a.stride > 0 ? a.stride : a.channels;
+}
+template <class T>
+HONE_INLINE std::int64_t stride_of(const ShortConvGradientArgs<T>& a) {
+  return a.channels;
+}
+
 // The sum for channels from i on of the token at `x`, of whose document so many tokens come before it.
 template <class T>
 HONE_INLINE Vec<Wide<T>> sum_at(const auto& a, const T* x, std::int64_t before, std::int64_t i, auto part) {
   Vec<Wide<T>> sum{};
+  const std::int64_t stride = stride_of(a);
   if (a.bias) sum = load(a.bias + i, part);
   for (std::int64_t back = before < a.taps - 1 ? before : a.taps - 1; back >= 0; --back)
-    sum += load(x + i - back * a.channels, part) * load(a.weight + (a.taps - 1 - back) * a.channels + i, part);
+    sum += load(x + i - back * stride, part) * load(a.weight + (a.taps - 1 - back) * stride + i, part);
   return sum;
 }
 
@@ -20,7 +30,7 @@ template <bool silu, class T>
 void convolve(const ShortConvArgs<T>& a) {
   using W = Wide<T>;
   for (std::int64_t t = 0; t < a.tokens; ++t) {
-    const T* x = a.x + t * a.channels;
+    const T* x = a.x + t * stride_of(a);
     T* y = a.y + t * a.channels;
     each_vector<W>(a.channels, [&](std::int64_t i, auto part) {
       const Vec<W> sum = sum_at<T>(a, x, a.before + t, i, part);

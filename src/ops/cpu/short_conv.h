@@ -15,6 +15,7 @@ struct ShortConvArgs {
   std::int64_t tokens = 0, channels = 0, taps = 0;
   std::int64_t before = 0;  // tokens of the document before the stretch
   T* y = nullptr;
+  std::int64_t stride = 0;  // from one token of x, and one tap of the weight, to the next; 0: channels
 };
 
 template <class T>

@@ -22,6 +22,7 @@ const Backend& cuda_backend() {
                    reference_table::mlstm(),
                    reference_table::gated_delta(),
                    reference_table::ssd(),
+                   reference_table::selective_scan(),
                    reference_table::short_conv(),
                    cuda_table::elementwise(),
                    cuda_table::sums(),

@@ -125,6 +125,14 @@ SsdInput ssd_backward(const at::Tensor&, const SsdInput& x, const Documents& doc
   return made;
 }
 
+at::Tensor selective_scan(const ScanInput& input, const Documents&, const ScanPast&) { return like(input.x_NC); }
+ScanInput selective_scan_backward(const at::Tensor&, const ScanInput& x, const Documents& documents) {
+  ScanInput made{like(x.x_NC), like(x.step_NC), like(x.rate_CK), like(x.b_NK), like(x.c_NK), like(x.skip_C)};
+  const Backend& table = stood_for ? *stood_for : cpu_backend();
+  at::empty({table.selective_scan.backward_room(x, documents)}, x.x_NC.options().dtype(at::kByte));
+  return made;
+}
+
 at::Tensor short_conv(const at::Tensor& x_NC, const ShortConvWeights&, const Documents&) { return like(x_NC); }
 ShortConvGradients short_conv_backward(const at::Tensor&, const at::Tensor& x_NC, const ShortConvWeights& weights,
                                        const Documents&) {
@@ -185,6 +193,7 @@ const Backend& meta_backend() {
                              {meta_table::mlstm, mlstm_backward, nullptr},
                              {meta_table::gated_delta, gated_delta_backward, nullptr},
                              {meta_table::ssd, ssd_backward, nullptr},
+                             {meta_table::selective_scan, selective_scan_backward, nullptr},
                              {meta_table::short_conv, short_conv_backward},
                              {meta_table::gated, meta_table::gated_backward, rotate_into, meta_table::dropout},
                              {sums_of_blocks, join, add_to_table, loss, all_finite, likeliest_of, chunk_bytes},

@@ -22,6 +22,7 @@ const Backend& reference_backend() {
                              reference_table::mlstm(),
                              reference_table::gated_delta(),
                              reference_table::ssd(),
+                             reference_table::selective_scan(),
                              reference_table::short_conv(),
                              reference_table::elementwise(),
                              reference_table::sums(),

@@ -11,6 +11,7 @@ Backend::Norms norms();
 Backend::Mlstm mlstm();
 Backend::GatedDelta gated_delta();
 Backend::Ssd ssd();
+Backend::SelectiveScan selective_scan();
 Backend::ShortConv short_conv();
 Backend::Elementwise elementwise();
 Backend::Sums sums();

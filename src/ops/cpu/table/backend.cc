@@ -22,6 +22,7 @@ const Backend& cpu_backend() {
                              cpu_table::mlstm(),
                              cpu_table::gated_delta(),
                              cpu_table::ssd(),
+                             cpu_table::selective_scan(),
                              cpu_table::short_conv(),
                              cpu_table::elementwise(),
                              cpu_table::sums(),

@@ -1,18 +1,24 @@
 // The CPU's elementwise primitives.
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
+
+#include <vector>
 
 #include "ops/cpu/clamped_gate.h"
 #include "ops/cpu/dropout.h"
 #include "ops/cpu/gated.h"
 #include "ops/cpu/quantized.h"
 #include "ops/cpu/rope.h"
+#include "ops/cpu/routed.h"
 #include "ops/cpu/table/table.h"
 #include "ops/dropout_words.h"
+#include "ops/few_choices.h"
 #include "ops/kernels.h"
 #include "ops/parallel.h"
 #include "ops/quantized_parts.h"
 #include "ops/routed_parts.h"
+#include "ops/skinny.h"
 #include "tensor/host.h"
 
 namespace hone::ops::cpu_table {
@@ -137,12 +143,59 @@ void dequantize(const Quantized& quantized, const at::Tensor& to) {
   cpu::with_type(to.scalar_type(), [&]<class T>(T) { by_kernels(quantized, host::mutable_values<T>(to)); });
 }
 
+using Routed = RoutedParts<gated, gated_backward>;
+
+// Of few tokens, as in decoding, by kernels: the decoder's bits (nn/decoding).
+RoutedChoice choose(const at::Tensor& given_NE, const ChoiceOptions& options) {
+  const std::int64_t tokens = given_NE.size(0), experts = given_NE.size(1);
+  if (tokens > kSkinnyRows) return Routed::choose(given_NE, options);
+  const at::Tensor logits_NE = given_NE.contiguous();
+  const auto wide = logits_NE.options().dtype(at::toOpMathType(logits_NE.scalar_type()));
+  const RoutedChoice made{at::empty({tokens, experts}, wide), at::empty({tokens, options.per_token}, wide),
+                          at::empty({tokens, options.per_token}, wide.dtype(at::kLong))};
+  cpu::with_type(logits_NE.scalar_type(), [&]<class T>(T) {
+    using W = cpu::Wide<T>;
+    for (std::int64_t n = 0; n < tokens; ++n)
+      choose_for_one(logits_NE.const_data_ptr<T>() + n * experts, experts, options,
+                     made.probability_NE.mutable_data_ptr<W>() + n * experts,
+                     made.weight_NK.mutable_data_ptr<W>() + n * options.per_token,
+                     made.expert_NK.mutable_data_ptr<std::int64_t>() + n * options.per_token);
+  });
+  return made;
+}
+
+at::Tensor add_up(const at::Tensor& given_SD, const at::Tensor& place_NK, const at::Tensor& given_NK) {
+  const std::int64_t tokens = place_NK.size(0), count = place_NK.size(1), columns = given_SD.size(1);
+  if (tokens > kSkinnyRows) return Routed::add_up(given_SD, place_NK, given_NK);
+  const at::Tensor y_SD = given_SD.contiguous(), place = place_NK.contiguous(),
+                   weight_NK = given_NK.defined() ? given_NK.contiguous() : given_NK;
+  at::Tensor sum_ND = at::empty({tokens, columns}, y_SD.options());
+  cpu::with_type(y_SD.scalar_type(), [&]<class T>(T) {
+    using W = cpu::Wide<T>;
+    std::vector<cpu::RoutedPart<T>> parts(count);
+    for (std::int64_t n = 0; n < tokens; ++n) {
+      for (std::int64_t k = 0; k < count; ++k)
+        parts[k] = {y_SD.const_data_ptr<T>() + place.const_data_ptr<std::int64_t>()[n * count + k] * columns, nullptr,
+                    weight_NK.defined() ? weight_NK.const_data_ptr<W>()[n * count + k] : W(1)};
+      cpu::routed_kernels<T>().add_up({.parts = parts.data(),
+                                       .count = count,
+                                       .columns = columns,
+                                       .to = sum_ND.mutable_data_ptr<T>() + n * columns});
+    }
+  });
+  return sum_ND;
+}
+
 }  // namespace
 
 Backend::Elementwise elementwise() {
   return {gated,      gated_backward, rotate_into,          dropout, /*multiply=*/nullptr,
           dequantize, clamped_gate,   clamped_gate_backward};
 }
-Backend::Routed routed() { return RoutedParts<gated, gated_backward>::all(); }
+Backend::Routed routed() {
+  Backend::Routed all = Routed::all();
+  all.choose = choose, all.add_up = add_up;
+  return all;
+}
 
 }  // namespace hone::ops::cpu_table

@@ -1,0 +1,122 @@
+// Cross-encoders that learn from lists: a score for each of a query's texts, by which the best ones stand first.
+//
+// Letters: Q queries, N texts of a query.
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include "hone/config_read.h"
+#include "hone/objective.h"
+#include "hone/registry.h"
+#include "nn/pair_scores.h"
+#include "objectives/list_losses.h"
+#include "objectives/means.h"
+#include "tensor/host.h"
+
+namespace hone::objectives {
+namespace {
+
+class Ranking final : public Objective {
+ public:
+  struct Config {
+    ListLoss loss_type = ListLoss::lambda;
+    WeightingScheme weighting_scheme = WeightingScheme::ndcg_loss2pp;
+    double mu = 10, sigma = 1, alpha = 1;
+    static constexpr auto fields() {
+      using C = Config;
+      return std::tuple{
+          field("loss_type", &C::loss_type,
+                "rank_net: of two texts of a query the better one is to have the higher score; lambda: the same, each "
+                "two by what their order is worth to NDCG; list_net: how likely each text is the best is to be as the "
+                "scores of the data have it; list_mle, plist_mle: the whole order is to be likely, of plist_mle the "
+                "first places more; adr_mse: each text's place is to be its own; margin_mse: the margins of the first "
+                "text over the others are to be those of the data, as a teacher gave them."),
+          field("weighting_scheme", &C::weighting_scheme,
+                "Of lambda: what an order is worth: ndcg_loss2, lambda_rank, mu times the one and the other "
+                "(ndcg_loss2pp), or ndcg_loss1, of all pairs."),
+          field("mu", &C::mu, "Of ndcg_loss2pp: how much ndcg_loss2 counts beside lambda_rank; 0 leaves it out.",
+                at_least(0)),
+          field("sigma", &C::sigma,
+                "Of rank_net and lambda: differences of scores are multiplied by it; large values ask for smaller "
+                "ones.",
+                {.low = 1e-6}),
+          field("alpha", &C::alpha,
+                "Of adr_mse: differences of scores are multiplied by it; large values make places steps.",
+                {.low = 1e-6})};
+    }
+    void validate(Problems& problems) const {
+      const Config usual;
+      const bool is_lambda = loss_type == ListLoss::lambda;
+      problems.require(is_lambda || weighting_scheme == usual.weighting_scheme, "weighting_scheme",
+                       "only with loss_type lambda");
+      problems.require((is_lambda && weighting_scheme == WeightingScheme::ndcg_loss2pp) || mu == usual.mu, "mu",
+                       "only with loss_type lambda and weighting_scheme ndcg_loss2pp");
+      problems.require(is_lambda || loss_type == ListLoss::rank_net || sigma == usual.sigma, "sigma",
+                       "only with loss_type lambda or rank_net");
+      problems.require(loss_type == ListLoss::adr_mse || alpha == usual.alpha, "alpha", "only with loss_type adr_mse");
+    }
+  };
+  explicit Ranking(const Config& config) : config_(config) {}
+
+  Needs needs() const override { return {.records = RecordKind::ranked, .labels = {"LABEL_0"}}; }
+  void check(const Model& model) const override { nn::require_score(model, "objective ranking"); }
+  std::vector<std::string> evaluations() const override { return {"ranking"}; }
+  std::optional<std::vector<std::string>> measures() const override { return std::vector<std::string>{"accuracy"}; }
+  Sums sums(const Batch& batch) const override { return {{counted_in(settings()), count_in(batch, settings())}}; }
+
+  Groups prepare(Group group, StepContext& context) override {
+    for (const Batch& batch : group) check_lists(batch, context);
+    return {std::move(group)};
+  }
+  Batch prepare_evaluation(Batch batch, StepContext& context) override {
+    check_lists(batch, context);
+    return batch;
+  }
+
+  LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
+    const nn::TextLists lists = nn::text_lists(model, output, batch, pass);
+    LossTerms result;
+    result.terms.push_back({"loss", sum_of_list_losses(lists, settings()), counted_in(settings())});
+    const c10::NoGradGuard no_grad;
+    const Tensor none_QN = lists.there_QN.logical_not();
+    const auto shown = [&](const Tensor& values_QN) { return values_QN.detach().masked_fill(none_QN, -1e30); };
+    const Tensor worth_QN = shown(lists.worth_QN), best_Q1 = std::get<0>(worth_QN.max(1, /*keepdim=*/true));
+    const Tensor first_Q1 = shown(lists.score_QN).argmax(1, /*keepdim=*/true);
+    add_mean("accuracy", worth_QN.gather(1, first_Q1).eq(best_Q1).to(at::kDouble), result);
+    return result;
+  }
+
+ private:
+  ListLossSettings settings() const {
+    return {config_.loss_type, config_.weighting_scheme, config_.mu, config_.sigma, config_.alpha};
+  }
+
+  // While the batch lies in host memory. Error(data): records that are not of this loss.
+  void check_lists(const Batch& batch, const StepContext& context) const {
+    if (!batch.ids_BT.is_cpu()) return;
+    const auto found = batch.extra.find("score");
+    const Tensor scores = found == batch.extra.end() ? Tensor() : found->second;
+    for (const std::vector<std::int64_t>& texts : nn::texts_of_queries(batch)) {
+      const std::string name = context.record_name(batch.docs[static_cast<std::size_t>(texts[0])].record);
+      if (texts.size() < 2)
+        throw Error(ErrorKind::data, name + ": a query with one text; expected several, of which some are better")
+            .hint("objective: classification with problem_type: regression learns a number of each pair");
+      const auto at = static_cast<std::size_t>(2 * texts[0] + 1);
+      const bool scored = scores.defined() && host::values<double>(scores)[at] != 0;
+      if (!scored && config_.loss_type == ListLoss::margin_mse)
+        throw Error(ErrorKind::data, name + ": has no scores; objective.loss_type is margin_mse")
+            .hint("a teacher's are in the field scores, one for each of a query's texts; others learn that the "
+                  "positive is the best");
+    }
+  }
+
+  Config config_;
+};
+
+}  // namespace
+
+void register_ranking(Registries& hone) {
+  hone.objectives.add<Ranking>("ranking", "Give each of a query's texts a score, the best ones the highest.");
+}
+
+}  // namespace hone::objectives

@@ -1,0 +1,145 @@
+// Cross-encoders that learn from lists against sentence-transformers (tools/golden/golden_taught.py).
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "dist/ranks.h"
+#include "harness/errors.h"
+#include "hone/trainer.h"
+#include "train/embedding_runs.h"
+
+namespace hone {
+namespace {
+
+using test::values;
+
+std::filesystem::path lists_golden(const std::string& name) { return test::golden("train/cross_encoder") / name; }
+
+class ListLosses : public ::testing::Test {
+ protected:
+  Recipe recipe(const std::string& name, const std::string& data, const std::string& objective,
+                const test::Overrides& overrides) {
+    const std::string yaml = fmt::format(
+        "model: {}\ndata: {{train: {}, max_length: 48, shuffle: false, cache: none}}\n"
+        "objective: {{type: ranking{}{}}}\n"
+        "optimizer: {{type: sgd, learning_rate: 0.01, schedule: {{type: constant}}}}\n"
+        "trainer: {{precision: fp32, batch_size: 6, steps: 4, log_every: 1, max_grad_norm: 0, save: 0}}\nrun: {}\n",
+        lists_golden("model").string(), data, objective.empty() ? "" : ", ", objective, (folder_ / name).string());
+    return read_recipe(folder_.write("recipe.yaml", yaml).string(), overrides);
+  }
+  std::filesystem::path run(const std::string& name, const std::string& data, const std::string& objective = "",
+                            const test::Overrides& overrides = {}) {
+    train(recipe(name, data, objective, overrides), test::quiet_options());
+    return folder_ / name;
+  }
+  static std::string data_of(const std::string& name) {
+    return name == "lists" ? lists_golden("lists.jsonl").string() : test::embedding_golden(name + ".jsonl").string();
+  }
+  test::TempFolder folder_;
+  const nlohmann::json golden_ = test::read_json(lists_golden("lists.json"));
+};
+
+TEST_F(ListLosses, StepsOfEveryLossEqualSentenceTransformers) {
+  for (const auto& [name, setting] : golden_["settings"].items()) {
+    SCOPED_TRACE(name);
+    const std::string objective = test::options_of(setting["options"]), data = data_of(setting["data"]);
+    const auto whole = run(name, data, objective);
+    const test::Overrides cut{{"trainer.batch_size", "1"}, {"trainer.accumulate", "6"}};
+    const auto parts = run(name + " in parts", data, objective, cut);
+    const test::Overrides halves{{"trainer.batch_size", "3"}, {"trainer.accumulate", "2"}};
+    const Recipe two = recipe(name + " of two", data, objective, halves);
+    test::on_ranks(2, [&](const World& world) {
+      TrainOptions own = test::quiet_options();
+      own.handle_signals = false, own.world = world;
+      train(two, own);
+    });
+    for (const char* key : {"loss", "grad_norm"})
+      for (std::size_t i = 0; i < 4; ++i) {
+        const double wanted = golden_["runs"][name][key][i], far = 1e-5 * std::max(1.0, wanted);
+        EXPECT_NEAR(values(whole, key).at(i), wanted, far) << key << ", step " << i + 1;
+        EXPECT_NEAR(values(parts, key).at(i), wanted, far) << key << ", step " << i + 1 << ", in parts";
+        EXPECT_NEAR(values(folder_ / (name + " of two"), key).at(i), wanted, far) << key << ", of two ranks";
+      }
+  }
+}
+
+TEST_F(ListLosses, EvaluationsAreOfTheLossThatIsTrainedAndOfTheOrder) {
+  for (const char* type : {"lambda", "list_net", "adr_mse"}) {
+    SCOPED_TRACE(type);
+    const auto made = run(type, data_of("lists"), std::string("loss_type: ") + type,
+                          {{"data.eval.all", data_of("lists")}, {"trainer.eval_at_start", "true"},
+                           {"trainer.batch_size", "12"}, {"trainer.eval_batch_size", "5"},
+                           {"optimizer.learning_rate", "0"}});
+    EXPECT_NEAR(values(made, "eval_loss").at(0), values(made, "loss").at(0), 1e-6);
+    EXPECT_NEAR(values(made, "eval_accuracy").at(0), values(made, "accuracy").at(0), 1e-9);
+    for (const auto& [name, value] : golden_["measured"].items())
+      EXPECT_NEAR(values(made, "eval_" + name).at(0), value.get<double>(), 1e-9) << name;
+    EXPECT_NEAR(values(made, "accuracy").at(0), golden_["measured"]["accuracy@1"].get<double>(), 1e-9);
+  }
+}
+
+// As if it were worth 1, and the others 0.
+TEST_F(ListLosses, WithoutScoresThePositiveIsTheBest) {
+  std::string scored, bare, listed;
+  for (int i = 0; i < 12; ++i) {
+    const std::string query = fmt::format(R"("query": "q{}")", i), others = fmt::format(R"("n{}", "m{}")", i, i * i);
+    const std::string texts = fmt::format(R"({}, "positive": "p{}", "negatives": [{}])", query, i, others);
+    bare += "{" + texts + "}\n";
+    scored += "{" + texts + ", \"scores\": [1, 0, 0]}\n";
+    listed += fmt::format("{{{}, \"documents\": [\"p{}\", {}], \"scores\": [1, 0, 0]}}\n", query, i, others);
+  }
+  for (const char* type : {"lambda", "plist_mle"}) {
+    const std::string objective = std::string("loss_type: ") + type;
+    const auto losses = [&](const std::string& name, const std::string& lines) {
+      const std::string file = folder_.write(name + ".jsonl", lines).string();
+      return values(run(name + " " + type, file, objective), "loss");
+    };
+    EXPECT_EQ(losses("bare", bare), losses("scored", scored));
+    EXPECT_EQ(losses("bare again", bare), losses("listed", listed));
+  }
+}
+
+TEST_F(ListLosses, ARunGoesOnToTheBit) {
+  const test::Overrides cut{{"trainer.batch_size", "3"}, {"trainer.accumulate", "2"}, {"trainer.steps", "6"},
+                            {"trainer.save.every", "3"}, {"optimizer.type", "adamw"}};
+  const auto whole = run("whole", data_of("lists"), "", cut);
+  run("parts", data_of("lists"), "", cut);
+  TrainOptions back = test::quiet_options();
+  back.resume = "3";
+  train(recipe("parts", data_of("lists"), "", cut), back);
+  test::expect_equal_runs(whole, folder_ / "parts", 6);
+}
+
+TEST_F(ListLosses, WhatIsNotLearntIsRefusedBeforeTheFirstStep) {
+  const auto refuse = [&](const std::string& lines, const std::string& objective, const std::string& fact) {
+    const std::string file = folder_.write("own.jsonl", lines).string();
+    for (const char* set : {"data.train", "data.eval.some", "data.test.some"}) {
+      SCOPED_TRACE(set);
+      const test::Overrides own{{set, file}, {"trainer.batch_size", "1"}};
+      EXPECT_HONE_ERROR(run("refused", data_of("lists"), objective, own), data, fact);
+      EXPECT_FALSE(std::filesystem::exists(folder_ / "refused" / "metrics.jsonl"));
+    }
+  };
+  const std::string good = "{\"query\": \"a\", \"positive\": \"b\", \"negative\": \"c\", \"scores\": [2, 1]}\n";
+  refuse(good + "{\"query\": \"a\", \"positive\": \"b\"}\n", "",
+         "own.jsonl:2: a query with one text; expected several");
+  refuse(good + "{\"query\": \"a\", \"positive\": \"b\", \"negative\": \"c\"}\n", "loss_type: margin_mse",
+         "own.jsonl:2: has no scores; objective.loss_type is margin_mse");
+  refuse("{\"query\": \"a\", \"documents\": [\"b\", \"c\"], \"scores\": [1]}\n", "",
+         "own.jsonl:1: field \"scores\": got 1 number, expected one for each of 2 texts");
+  refuse("{\"query\": \"a\", \"documents\": [\"b\", \"c\"]}\n", "", "own.jsonl:1: no field \"scores\"");
+  refuse("{\"text\": \"a\", \"label\": 1}\n", "", "own.jsonl:1: no field \"query\"");
+}
+
+TEST_F(ListLosses, WhatCannotBeIsRefused) {
+  const auto refuse = [&](const std::string& objective, const std::string& fact, const test::Overrides& more = {}) {
+    EXPECT_HONE_ERROR(run("refused", data_of("lists"), objective, more), config, fact);
+  };
+  refuse("loss_type: rank_net, weighting_scheme: ndcg_loss1", "objective.weighting_scheme: only with loss_type lambda");
+  refuse("weighting_scheme: ndcg_loss1, mu: 2", "objective.mu: only with loss_type lambda and weighting_scheme");
+  refuse("loss_type: list_net, sigma: 2", "objective.sigma: only with loss_type lambda or rank_net");
+  refuse("alpha: 2", "objective.alpha: only with loss_type adr_mse");
+}
+
+}  // namespace
+}  // namespace hone

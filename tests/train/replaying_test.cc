@@ -1,0 +1,101 @@
+// Steps that learn from answers of earlier ones where a prompt's own are all worth the same.
+#include <numeric>
+
+#include "harness/errors.h"
+#include "train/complete.h"
+#include "train/hooks_for_tests.h"
+#include "train/together.h"
+
+namespace hone {
+namespace {
+
+class Replaying : public test::Together {
+ protected:
+  // Of two answers each, about half of which are worth something.
+  test::Overrides asked(const std::string& objective, const test::Overrides& more = {}) {
+    test::Overrides all{{"trainer.log_every", "1"}, {"trainer.eval_every", "0"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return asking(
+        "type: grpo, num_generations: 2, max_completion_length: 6, rewards: [{type: format, pattern: '[^a-z]*'}], "
+        "log_completions: true" +
+            (objective.empty() ? "" : ", " + objective),
+        all);
+  }
+  std::vector<double> values(const std::string& run, const std::string& key) {
+    std::vector<double> all;
+    for (const nlohmann::json& line : test::metrics_of(in(run)))
+      if (line.contains(key)) all.push_back(line[key]);
+    return all;
+  }
+  static double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+  std::vector<nlohmann::json> told(const std::string& run) {
+    std::vector<nlohmann::json> all;
+    std::istringstream text(test::read_text(in(run) / "completions.jsonl"));
+    for (std::string line; std::getline(text, line);) all.push_back(nlohmann::json::parse(line));
+    return all;
+  }
+};
+
+TEST_F(Replaying, AnswersThatDifferedAreLearntAgain) {
+  run(1, "none", asked(""));
+  run(1, "some", asked("replay_buffer_size: 4"));
+  EXPECT_GT(sum(values("none", "frac_reward_zero_std")), 2);
+  EXPECT_TRUE(values("none", "replay_buffer_size").empty());
+  EXPECT_EQ(sum(values("some", "frac_reward_zero_std")), 0);  // the first step has some, too, for the others of it
+  EXPECT_GT(sum(values("some", "replay_buffer_replacements")), 8);
+  for (const double size : values("some", "replay_buffer_size")) EXPECT_LE(size, 4);
+  EXPECT_EQ(values("some", "replay_buffer_size").back(), 4);
+  // What is told of an answer that is learnt again is what was told of it when it was given.
+  std::map<std::string, nlohmann::json> given;
+  std::map<std::string, std::set<std::int64_t>> steps;
+  for (const nlohmann::json& line : told("some")) {
+    const std::string key = line["record"].get<std::string>() + line["prompt"].get<std::string>() +
+                            line["completion"].get<std::string>() + line["reward"].dump();
+    if (!given.contains(key)) given[key] = line;
+    EXPECT_EQ(given[key]["advantage"], line["advantage"]) << line;
+    steps[key].insert(line["step"].get<std::int64_t>());
+  }
+  EXPECT_TRUE(std::ranges::any_of(steps, [](const auto& one) { return one.second.size() > 1; }));
+}
+
+TEST_F(Replaying, WhereNothingEverDifferedTheStepStaysAsItIs) {
+  run(1, "alike",
+      asked("replay_buffer_size: 4",
+            {{"objective.rewards", "[{type: format, pattern: 'never so'}]"}, {"trainer.steps", "2"}}));
+  EXPECT_EQ(values("alike", "replay_buffer_size"), (std::vector<double>{0, 0}));
+  EXPECT_EQ(values("alike", "frac_reward_zero_std"), (std::vector<double>{1, 1}));
+}
+
+TEST_F(Replaying, GoesOnToTheSameBitsAndTheSameAnswers) {
+  test::register_test_callbacks();
+  const auto at = [&](const std::string& name, const std::string& callbacks) {
+    train(test::small_recipe(folder_,
+                             with(asked("replay_buffer_size: 6, num_iterations: 2",
+                                        {{"callbacks", "[" + callbacks + "]"}, {"run.folder", in(name).string()}}))),
+          test::quiet_options());
+    return in(name);
+  };
+  const auto whole = at("whole", "");
+  at("parts", "{type: raise_at, step: 3}");
+  at("parts", "{type: raise_at, step: 5}");
+  const auto parts = at("parts", "");
+  test::expect_equal_runs(whole, parts, 8);
+  EXPECT_EQ(test::read_text(whole / "completions.jsonl"), test::read_text(parts / "completions.jsonl"));
+  EXPECT_GT(sum(values("whole", "replay_buffer_replacements")), 4);
+}
+
+TEST_F(Replaying, RanksHaveOneBuffer) {
+  run(1, "one", asked("replay_buffer_size: 4"));
+  run(2, "two", asked("replay_buffer_size: 4"));
+  EXPECT_EQ(values("one", "replay_buffer_size"), values("two", "replay_buffer_size"));
+  EXPECT_EQ(values("one", "replay_buffer_replacements").front(), values("two", "replay_buffer_replacements").front());
+  EXPECT_EQ(sum(values("two", "frac_reward_zero_std")), 0);
+}
+
+TEST_F(Replaying, IsRefusedWithAnEnvironment) {
+  EXPECT_HONE_ERROR(run(1, "turns", asked("replay_buffer_size: 1, environment: {command: cat}")), config,
+                    "replay_buffer_size: not with environment");
+}
+
+}  // namespace
+}  // namespace hone
