@@ -24,7 +24,7 @@
 namespace hone::data {
 namespace {
 
-constexpr std::uint64_t kVersion = 12;  // raise it when the same input gives other tokens or the file's form changes
+constexpr std::uint64_t kVersion = 13;  // raise it when the same input gives other tokens or the file's form changes
 
 std::string text_of(const config::Choice<Source>& source) {
   return source.type + (source.options ? config::to_json(source.options->write(), 0) : "");

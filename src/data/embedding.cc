@@ -100,7 +100,9 @@ std::optional<std::vector<double>> scores_in(const json& value, const FieldPlace
 void put_scores(const json& value, const FieldPlace& given, bool is_list, EmbeddingRecord& record) {
   const std::size_t others = record.others.size();
   const auto found = scores_in(value, given);
-  if (!found && others == 0) return void(record.score = score_in(value, given, "a number"));
+  const bool is_of_a_pair = !is_list && others == 0;
+  if (is_of_a_pair && found && found->size() == 1) return void(record.score = found->front());
+  if (is_of_a_pair && !found) return void(record.score = score_in(value, given, "a number"));
   const std::vector<double> scores = found ? *found : std::vector{score_in(value, given, "a number, or a list")};
   const bool margins = !is_list && others > 0 && scores.size() == others;
   if (!margins && scores.size() != others + 1)

@@ -31,7 +31,7 @@ class Perplexity final : public Evaluation {
 
   Sums measure(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const CausalLm& lm = *model.causal_lm();
-    if (batch.context && batch.context->shares_weights()) return of_own_tokens(lm.head(), output, batch, pass);
+    if (batch.context && batch.context->shares_weights()) return of_own_tokens(model, output, batch, pass);
     Measured all;
     const Tensor wanted = batch.labels_BT.ne(-100).flatten().nonzero().squeeze(-1);
     const Tensor hidden_ND = output.hidden_BTD.flatten(0, 1).index_select(0, wanted);
@@ -64,10 +64,12 @@ class Perplexity final : public Evaluation {
     std::int64_t right = 0;
   };
   // No rank has whole logits: sums of losses are in the head's type.
-  static Sums of_own_tokens(const nn::Head& head, const Output& output, const Batch& batch, const Pass& pass) {
+  static Sums of_own_tokens(const Model& model, const Output& output, const Batch& batch, const Pass& pass) {
     ops::LossSums sums;
-    const Tensor nll = head.cross_entropy(output.hidden_BTD, batch.labels_BT, {}, pass, {}, &sums);
-    return {{"nll", host::number(nll)}, {"right", host::number(sums.right)}, {"tokens", host::number(sums.weight)}};
+    const nn::Head& head = model.causal_lm()->head();
+    const double nll = host::number(head.cross_entropy(output.hidden_BTD, batch.labels_BT, {}, pass, {}, &sums));
+    if (!std::isfinite(nll)) throw nn::not_finite(model, "the loss");
+    return {{"nll", nll}, {"right", host::number(sums.right)}, {"tokens", host::number(sums.weight)}};
   }
   static void add_chunk(const Tensor& logits_NV, const Tensor& labels_N, Measured& all) {
     const Tensor chosen_N = logits_NV.gather(1, labels_N.unsqueeze(1)).squeeze(1);

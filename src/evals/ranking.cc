@@ -53,15 +53,17 @@ class Ranking final : public Evaluation {
     const auto values = host::values<double>(scores);
     if (!std::ranges::all_of(values, [](double one) { return std::isfinite(one); }))
       throw nn::not_finite(model, "a score");
-    Sums sums{{"queries", static_cast<double>(scores.size(0))}};
+    Sums sums{{"queries", 0}};
     const auto width = static_cast<std::size_t>(scores.size(1));
     for (std::size_t query = 0; query < values.size(); query += width) {
       std::vector<std::size_t> order;
       for (std::size_t i = query; i < query + width; ++i)
         if (host::values<double>(there)[i] != 0) order.push_back(i);
       const auto of = [&](const Tensor& numbers, std::size_t i) { return host::values<double>(numbers)[i]; };
-      double best = of(worth, order[0]);
-      for (const std::size_t i : order) best = std::max(best, of(worth, i));
+      const auto [worst, most] = std::ranges::minmax_element(order, {}, [&](std::size_t i) { return of(worth, i); });
+      const double best = of(worth, *most);
+      if (of(worth, *worst) == best) continue;  // any order of them is right
+      sums["queries"] += 1;
       std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
       std::vector<bool> is_best;
       for (const std::size_t i : order) is_best.push_back(of(worth, i) == best);
@@ -73,7 +75,8 @@ class Ranking final : public Evaluation {
   std::vector<std::string> names() const override { return {"accuracy@1", "mrr@10", "ndcg@10", "map"}; }
 
   Metrics result(const Sums& total) const override {
-    if (total.at("queries") == 0) throw Error(ErrorKind::data, "evaluation: no query");
+    if (total.at("queries") == 0)
+      throw Error(ErrorKind::data, "evaluation: no query with texts of which some are better than others");
     Metrics metrics;
     for (const std::string& name : names()) metrics[name] = total.at(name) / total.at("queries");
     return metrics;

@@ -85,7 +85,7 @@ std::string type_in(const Node& keys) {
   std::string type = text("image_processor_type");
   if (type.empty()) type = replace_all(text("feature_extractor_type"), "FeatureExtractor", "ImageProcessor");
   for (const std::string_view end : {"Fast", "Pil"})
-    if (type.ends_with(end)) type.resize(type.size() - end.size());
+    if (type.ends_with(end)) type.erase(type.size() - end.size());
   return type;
 }
 

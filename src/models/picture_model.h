@@ -16,6 +16,7 @@ class PictureModelOf : public Stack {
   PictureModelOf(Shape texts, const PictureInput& input) : Stack(std::move(texts)), input_(input) {}
   const PictureInput* pictures() const final { return &input_; }
   bool takes_context() const final { return false; }  // where its tokens stand is told of whole documents
+  bool takes_tensor() const final { return false; }
   std::string base_prefix() const final { return "model."; }
   bool is_no_weight(const std::string& tensor) const final {
     return Stack::is_no_weight(tensor) || tensor.ends_with("embeddings.position_ids");

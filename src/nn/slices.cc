@@ -5,11 +5,15 @@
 
 #include <utility>
 
+#include "hone/error.h"
+
 namespace hone::nn {
 
 const Context* sharing(const Weight& weight, const Pass& pass) {
   if (weight.layout().whole()) return nullptr;
-  HONE_ASSERT(pass.batch.context && pass.batch.context->shares_weights());
+  if (!pass.batch.context || !pass.batch.context->shares_weights())
+    throw Error(ErrorKind::config, "parallel.tensor: a pass of a whole batch, of whose weights no rank has all")
+        .hint("leave parallel.tensor out where a program of yours makes passes of its own");
   return pass.batch.context.get();
 }
 

@@ -24,14 +24,14 @@ Tensor sent_there(const std::vector<std::int64_t>& values, const Tensor& like) {
 Tensor joined_rows(const Tensor& a, const Tensor& b) { return a.defined() && b.defined() ? at::cat({a, b}) : Tensor(); }
 
 // Numbers of documents: of each pair the two, and of other documents, which have a pair.
-struct Places {
+struct PlacesInStep {
   std::vector<std::int64_t> query, document, other, owner;
 };
 
 // alone: texts are queries, and nothing else is there.
-Places places_of(const std::vector<TextMember>& members, bool alone) {
+PlacesInStep places_in_step(const std::vector<TextMember>& members, bool alone) {
   std::map<std::int64_t, std::int64_t> pair_of;  // group -> number of its pair
-  Places places;
+  PlacesInStep places;
   for (std::size_t i = 0; i < members.size(); ++i)
     if (members[i].role == Role::query) {
       pair_of[members[i].group] = std::ssize(places.query);
@@ -161,7 +161,7 @@ StepTexts gathered(const StepTexts& own, const World& world, std::int64_t& first
 }
 
 EmbeddedTexts compared(const StepTexts& texts) {
-  const Places places = places_of(texts.members, texts.class_S.defined());
+  const PlacesInStep places = places_in_step(texts.members, texts.class_S.defined());
   const Tensor& all_SD = texts.vector_SD;
   const Tensor wide_SD = all_SD.to(at::kDouble);
   const Tensor query_P = sent_there(places.query, all_SD), document_P = sent_there(places.document, all_SD),

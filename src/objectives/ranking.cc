@@ -82,7 +82,10 @@ class Ranking final : public Objective {
     const auto shown = [&](const Tensor& values_QN) { return values_QN.detach().masked_fill(none_QN, -1e30); };
     const Tensor worth_QN = shown(lists.worth_QN), best_Q1 = std::get<0>(worth_QN.max(1, /*keepdim=*/true));
     const Tensor first_Q1 = shown(lists.score_QN).argmax(1, /*keepdim=*/true);
-    add_mean("accuracy", worth_QN.gather(1, first_Q1).eq(best_Q1).to(at::kDouble), result);
+    const Tensor worst_Q = std::get<0>(lists.worth_QN.detach().masked_fill(none_QN, 1e30).min(1));
+    const Tensor differ_Q = best_Q1.squeeze(1).gt(worst_Q);
+    const Tensor right_Q = worth_QN.gather(1, first_Q1).eq(best_Q1).squeeze(1).logical_and(differ_Q);
+    add_masked_mean("accuracy", right_Q.to(at::kDouble), differ_Q.to(at::kDouble), result);
     return result;
   }
 
@@ -103,11 +106,26 @@ class Ranking final : public Objective {
             .hint("objective: classification with problem_type: regression learns a number of each pair");
       const auto at = static_cast<std::size_t>(2 * texts[0] + 1);
       const bool scored = scores.defined() && host::values<double>(scores)[at] != 0;
+      if (scored && config_.loss_type == ListLoss::lambda) check_gains(texts, scores, name);
       if (!scored && config_.loss_type == ListLoss::margin_mse)
         throw Error(ErrorKind::data, name + ": has no scores; objective.loss_type is margin_mse")
             .hint("a teacher's are in the field scores, one for each of a query's texts; others learn that the "
                   "positive is the best");
     }
+  }
+
+  // What a text is worth there is two to the power of its score, less one, and scores below zero are zero.
+  static void check_gains(const std::vector<std::int64_t>& texts, const Tensor& scores, const std::string& name) {
+    constexpr double kMostScore = 100;
+    double most = 0;
+    for (const std::int64_t text : texts)
+      most = std::max(most, host::values<double>(scores)[static_cast<std::size_t>(2 * text)]);
+    if (most > 0 && most <= kMostScore) return;
+    throw Error(ErrorKind::data,
+                fmt::format("{}: its highest score is {}; expected one above 0, and at most {}, with "
+                            "objective.loss_type lambda, where a text is worth two to the power of its score, less one",
+                            name, most > 0 ? fmt::format("{}", most) : "not above 0", kMostScore))
+        .hint("rank_net, list_net and plist_mle take any scores, and so margins");
   }
 
   Config config_;

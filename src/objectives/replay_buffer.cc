@@ -7,6 +7,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/log.h"
+#include "base/strings.h"
 #include "hone/error.h"
 
 namespace hone::objectives {
@@ -110,13 +112,28 @@ std::vector<KeptGroup> groups_in(const std::vector<double>& numbers) {
 void ReplayBuffer::add(std::vector<KeptGroup> groups) {
   for (KeptGroup& group : groups) groups_.push_back(std::move(group));
   std::ranges::stable_sort(groups_, [](const KeptGroup& a, const KeptGroup& b) { return a.score > b.score; });
-  std::size_t numbers = 0, kept = 0;
-  while (kept < groups_.size() && std::cmp_less(kept, most_)) {
-    numbers += size_of(groups_[kept]);
-    if (numbers > kMostNumbers) break;
-    ++kept;
+  std::size_t numbers = 0;
+  std::vector<KeptGroup> kept;
+  for (KeptGroup& group : groups_) {
+    const std::size_t size = size_of(group);
+    if (size > kMostNumbers && !std::exchange(has_warned_, true))
+      log::warning("objective.replay_buffer_size: the answers to a prompt are too long to be kept, about {} tokens of "
+                   "at most {}",
+                   2 * size, 2 * kMostNumbers);
+    if (std::cmp_equal(kept.size(), most_) || numbers + size > kMostNumbers) continue;
+    numbers += size;
+    kept.push_back(std::move(group));
   }
-  groups_.resize(kept);
+  groups_ = std::move(kept);
+}
+
+void ReplayBuffer::leave_out_unlike(std::size_t answers, std::size_t rewards) {
+  const std::size_t gone = std::erase_if(groups_, [&](const KeptGroup& group) {
+    return group.answers.size() != answers || group.rewards.size() != rewards;
+  });
+  if (gone > 0)
+    log::warning("objective.replay_buffer_size: {} kept before, of other numbers of answers or rewards, are forgotten",
+                 counted(static_cast<std::int64_t>(gone), "group"));
 }
 
 std::size_t ReplayBuffer::drawn(double at) const {

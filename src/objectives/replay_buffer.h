@@ -35,6 +35,8 @@ class ReplayBuffer {
   explicit ReplayBuffer(std::int64_t most) : most_(most) {}
   bool is_wanted() const { return most_ > 0; }
   void add(std::vector<KeptGroup> groups);
+  // Groups of other numbers than these, as a run that goes on with another recipe has them.
+  void leave_out_unlike(std::size_t answers, std::size_t rewards);
   const std::vector<KeptGroup>& groups() const { return groups_; }
   // One of them, as often as its score is a share of all scores; at: in [0, 1). REQUIRES: there is one.
   std::size_t drawn(double at) const;
@@ -45,6 +47,7 @@ class ReplayBuffer {
  private:
   std::int64_t most_;
   std::vector<KeptGroup> groups_;  // highest score first
+  bool has_warned_ = false;
 };
 
 }  // namespace hone::objectives

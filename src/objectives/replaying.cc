@@ -112,6 +112,7 @@ void PolicyObjective::add_kept(const KeptGroup& group, const StepContext& contex
 AnswerObjective::Judged PolicyObjective::with_replayed(Judged made, ReplayBuffer& buffer, const StepContext& context,
                                                        Metrics& told) const {
   const auto each = static_cast<std::size_t>(made.rollout.each);
+  buffer.leave_out_unlike(each, made.rewards.size());
   const std::vector<Moments> moments = moments_by_group(made.sums, made.rollout.each);
   std::vector<std::vector<Moments>> by_reward;
   for (const std::vector<double>& values : made.rewards)

@@ -168,6 +168,10 @@ void Mlflow::Config::validate(Problems& problems) const {
                          ", expected letters, digits and _-. :/ in a tag's name, no part of it "
                          "empty, and run_name for mlflow.runName");
     problems.require(value.size() <= kMaxTag, "tags." + name, "longer than 5000 bytes");
+    for (std::size_t at = name.find('/'); at != std::string::npos; at = name.find('/', at + 1))
+      problems.require(!tags.contains(name.substr(0, at)), "tags",
+                       fmt::format("got {} and {}, of which MLflow's store would make a file and a folder of one name",
+                                   hone::quoted(name.substr(0, at)), hone::quoted(name)));
   }
 }
 

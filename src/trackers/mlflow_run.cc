@@ -106,6 +106,15 @@ bool has_mlflow_run(const std::filesystem::path& path, const std::string& id) {
 void MlflowRun::open() {
   if (folder_ && folder_->exists(kMetaFile)) return;
   folder_.reset();
+  try {
+    take_up_or_begin();
+  } catch (...) {  // the next line tries it again, whole
+    folder_.reset();
+    throw;
+  }
+}
+
+void MlflowRun::take_up_or_begin() {
   if (was_open_) {
     warnings_.warning(escape_for_terminal((about_.store / id_).string()) +
                       ": the run was removed meanwhile, begun anew; what was in it does not come back");
@@ -173,36 +182,46 @@ void MlflowRun::begin(const Folder& experiment) {
   const Folder run = opened_or_made(experiment, {id_});
   for (const char* name : {kMetrics, "params", "tags", kArtifacts}) opened_or_made(run, {name});
   for (const auto& [name, value] : about_.parameters) put(run.open_folder("params"), name, value);
-  std::map<std::string, std::string> tags = about_.tags;
-  const std::string user = user_name();
   const bool is_new = !run.exists(kMetaFile);
+  for (const auto& [name, value] : tags_of(is_new)) put(run.open_folder("tags"), name, with_replaced_utf8(value));
+  put(run.open_folder(kArtifacts), "config.yaml", about_.recipe);
+  folder_ = run;
+  if (is_new)
+    write_meta(experiment.path().filename().string());
+  else
+    set_meta(MlflowStatus::running, "null");
+}
+
+std::map<std::string, std::string> MlflowRun::tags_of(bool is_new) const {
+  std::map<std::string, std::string> tags = about_.tags;
   if (is_new || about_.is_named) tags.emplace("mlflow.runName", about_.name);
-  if (!user.empty()) tags.emplace("mlflow.user", user);
+  if (const std::string user = user_name(); !user.empty()) tags.emplace("mlflow.user", user);
   tags.emplace("mlflow.source.name", "hone train");
   tags.emplace("mlflow.source.type", "LOCAL");
   tags.emplace("hone.version", HONE_VERSION);
   tags.emplace("hone.run_folder", std::filesystem::absolute(about_.run_folder).lexically_normal().string());
-  for (const auto& [name, value] : tags) put(run.open_folder("tags"), name, with_replaced_utf8(value));
-  put(run.open_folder(kArtifacts), "config.yaml", about_.recipe);
-  folder_ = run;
-  if (!is_new) return set_meta(MlflowStatus::running, "null");
-  const std::filesystem::path path = std::filesystem::absolute(run.path()).lexically_normal();
-  run.replace_file(kMetaFile, meta_text({{"artifact_uri", meta_string(file_uri(path / kArtifacts))},
-                                         {"deleted_time", "null"},
-                                         {"end_time", "null"},
-                                         {"entry_point_name", "''"},
-                                         {"experiment_id", meta_string(experiment.path().filename().string())},
-                                         {"lifecycle_stage", "active"},
-                                         {"run_id", meta_string(id_)},
-                                         {"run_name", meta_string(about_.name)},
-                                         {"run_uuid", meta_string(id_)},
-                                         {"source_name", "''"},
-                                         {"source_type", "4"},
-                                         {"source_version", "''"},
-                                         {"start_time", milliseconds(wall_seconds())},
-                                         {"status", fmt::format("{}", static_cast<int>(MlflowStatus::running))},
-                                         {"tags", "[]"},
-                                         {"user_id", meta_string(user)}}));
+  return tags;
+}
+
+// The whole of it, of a new run.
+void MlflowRun::write_meta(const std::string& experiment_id) const {
+  const std::filesystem::path path = std::filesystem::absolute(folder_->path()).lexically_normal();
+  folder_->replace_file(kMetaFile, meta_text({{"artifact_uri", meta_string(file_uri(path / kArtifacts))},
+                                              {"deleted_time", "null"},
+                                              {"end_time", "null"},
+                                              {"entry_point_name", "''"},
+                                              {"experiment_id", meta_string(experiment_id)},
+                                              {"lifecycle_stage", "active"},
+                                              {"run_id", meta_string(id_)},
+                                              {"run_name", meta_string(about_.name)},
+                                              {"run_uuid", meta_string(id_)},
+                                              {"source_name", "''"},
+                                              {"source_type", "4"},
+                                              {"source_version", "''"},
+                                              {"start_time", milliseconds(wall_seconds())},
+                                              {"status", fmt::format("{}", static_cast<int>(MlflowStatus::running))},
+                                              {"tags", "[]"},
+                                              {"user_id", meta_string(user_name())}}));
 }
 
 void MlflowRun::set_meta(MlflowStatus status, const std::string& end_time) const {

@@ -50,6 +50,9 @@ class MlflowRun {
   void write_notes() const;
   void begin(const Folder& experiment);
   void take_up_series();
+  void take_up_or_begin();
+  std::map<std::string, std::string> tags_of(bool is_new) const;
+  void write_meta(const std::string& experiment_id) const;
   void set_meta(MlflowStatus status, const std::string& end_time) const;
   Series& series_of(const std::string& name);
   Folder run_folder() const { return Env::process().open_folder(about_.run_folder); }

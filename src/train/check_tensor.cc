@@ -18,9 +18,8 @@ constexpr const char* kInstead =
     "parallel.fsdp: -1 shares the weights out as well, and gathers them block by block; parallel.context beside it "
     "shares out long rows";
 
-void require(bool fits, const std::string& option, const std::string& why) {
-  if (!fits)
-    throw Error(ErrorKind::config, fmt::format("{}: not with parallel.tensor: {}", option, why)).hint(kInstead);
+void require(bool fits, const std::string& option, const std::string& why, const char* instead = kInstead) {
+  if (!fits) throw Error(ErrorKind::config, fmt::format("{}: not with parallel.tensor: {}", option, why)).hint(instead);
 }
 
 std::string divisors(int ranks) {
@@ -37,17 +36,19 @@ void check_number(const Recipe& recipe, int ranks) {
                 fmt::format("parallel.tensor: got {}, expected a number that divides the {} ranks: {}, or -1 for all",
                             tensor, ranks, divisors(ranks)));
   const int groups = ranks / slices_of(recipe, ranks);
-  if (groups > 1 && fsdp != -1 && fsdp != groups)
+  if (fsdp != -1 && fsdp != groups)
     throw Error(ErrorKind::config,
-                fmt::format("parallel.fsdp: got {}, expected {} or -1: among the {} groups of {} ranks each slice is "
-                            "shared out",
-                            fsdp, groups, groups, slices_of(recipe, ranks)));
+                fmt::format("parallel.fsdp: got {}, expected {} or -1: among the {} of {} ranks each slice is shared "
+                            "out",
+                            fsdp, groups, counted(groups, "group"), slices_of(recipe, ranks)));
 }
 
 void check_optimizer(const Recipe& recipe) {
   const auto optimizer = make_optimizer(recipe);
   const std::string name = "optimizer " + recipe.optimizer.type;
-  require(optimizer->is_elementwise(), name, "it needs whole weights, which no rank has");
+  require(optimizer->is_elementwise(), name, "it needs whole weights, which no rank has",
+          "adamw, lion and others that treat elements one by one take slices; with parallel.context each rank has all "
+          "weights");
   require(optimizer->curvature_every() == 0, name,
           "the model draws labels by whole rows of logits, which no rank has");
 }
@@ -57,7 +58,8 @@ void check_rest(const Recipe& recipe) {
   require(recipe.trainer.fp8 == Float8::off, "trainer.fp8", "slices would be scaled by other numbers");
   require(!recipe.trainer.qat.on(), "trainer.qat", "slices would be rounded by other numbers");
   for (const config::Choice<Evaluation>& one : recipe.metrics)
-    require(one.type == "perplexity", "metrics: " + one.type, "it needs whole rows of logits, or writes texts");
+    require(one.type == "perplexity", "metrics: " + one.type, "it needs whole rows of logits, or writes texts",
+            "leave it out: hone eval measures the saved checkpoints in one process");
 }
 
 }  // namespace

@@ -244,7 +244,8 @@ std::optional<Metrics> evaluate(const Model& model, const Evaluations& evaluatio
   for (std::int64_t begin = 0; begin < rows; begin += round) {
     const std::int64_t own = begin + options.batch_size * (options.world.rank() / together);
     Sums told;
-    const bool enough = options.before && !options.before(begin, tokens);
+    bool enough = options.before && !options.before(begin, tokens);
+    if (together > 1) enough = options.world.any(enough);  // who computes together goes on or stops together
     if (enough) told[kEnough] = 1;
     if (!enough && own < rows) {
       Batch batch = evaluation_batch(data, own, options);

@@ -49,12 +49,12 @@ BadTensor Stepper::first_bad_value(const Batch& batch, std::uint64_t seed) const
   std::vector<std::string> order;
   pass.wanted = [&](const std::string& name) { return order.push_back(name), true; };
   const Output output = model_.forward(batch, pass);
+  LossTerms terms = objective_->loss(model_, output, batch, pass);  // whatever is bad: ranks may compute it together
   if (Pass again(batch); !frame_.updater().sharded() && is_bad(model_.embed(batch, again)))
     return {"value", "embedding"};
   for (const std::string& name : order)
     if (is_bad(pass.sown.at(name))) return {"value", name};
   if (is_bad(output.hidden_BTD)) return {"value", "hidden"};
-  LossTerms terms = objective_->loss(model_, output, batch, pass);
   std::move(pass.aux.begin(), pass.aux.end(), std::back_inserter(terms.terms));
   for (const LossTerm& term : terms.terms)
     if (is_bad(term.sum)) return {"loss", term.name};

@@ -126,7 +126,8 @@ void put_values(Frame& frame, const TensorMap& weights, bool buffers) {
 
 void refuse_shares(const Frame& frame, const char* what) {
   if (frame.ready() && frame.updater().sharded())
-    throw misused(fmt::format("{}: with parallel.fsdp no rank has all of it; a checkpoint has", what));
+    throw misused(
+        fmt::format("{}: with parallel.fsdp or parallel.tensor no rank has all of it; a checkpoint has", what));
 }
 
 void refuse_adapters(const Frame& frame, const char* what) {

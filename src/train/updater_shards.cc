@@ -64,7 +64,7 @@ void Updater::find_kinds() {
                   fmt::format("optimizer: its state {} is not one tensor of a weight's shape and type, "
                               "and cannot be shared out among ranks",
                               name))
-          .hint("leave parallel.fsdp out");
+          .hint("leave parallel.fsdp and parallel.tensor out");
     const std::string kind = name.substr(0, name.size() - weight->name.size());
     if (std::find(own.begin(), own.end(), kind) == own.end()) own.push_back(kind);
     states_[name] = tensor;

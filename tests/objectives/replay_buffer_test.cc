@@ -79,6 +79,23 @@ TEST(ReplayBuffer, HoldsNoMoreThanACheckpointCan) {
   EXPECT_LE(buffer.state().size(), std::size_t{1} << 17);
 }
 
+TEST(ReplayBuffer, AGroupThatIsTooLongStandsInNobodysWay) {
+  ReplayBuffer buffer(3);
+  buffer.add({kept(5, 0, 400000), kept(4, 1), kept(3, 2, 200000), kept(2, 3, 100000), kept(1, 4)});
+  EXPECT_EQ(records(buffer), (std::vector<std::int64_t>{1, 2, 4}));
+}
+
+TEST(ReplayBuffer, GroupsOfOtherNumbersAreForgotten) {
+  ReplayBuffer buffer(5);
+  KeptGroup other = kept(2, 7);
+  other.rewards.pop_back();
+  buffer.add({kept(3, 6), other, kept(1, 8)});
+  buffer.leave_out_unlike(3, 2);
+  EXPECT_EQ(records(buffer), (std::vector<std::int64_t>{6, 8}));
+  buffer.leave_out_unlike(4, 2);
+  EXPECT_TRUE(buffer.groups().empty());
+}
+
 TEST(ReplayBuffer, StatesOfSomethingElseAreRefused) {
   const std::vector<double> whole = numbers_of({kept(1, 2)});
   ReplayBuffer buffer(2);

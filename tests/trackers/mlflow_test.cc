@@ -412,6 +412,7 @@ TEST(MlflowTracker, WhatMlflowRefusesIsRefused) {
                                                   {"run_name: ''", "expected 1 to 250 bytes"},
                                                   {"parent_run_id: ../a", "expected letters, digits, _ and -"},
                                                   {"tags: {a(: b}", "in a tag's name"},
+                                                  {"tags: {a: b, a/c/d: e}", "a file and a folder of one name"},
                                                   {"tags: {mlflow.runName: b}", "run_name for mlflow.runName"}})
     EXPECT_HONE_ERROR(mlflow(folder.path(), {}, options), config, words);
   Problems problems;

@@ -78,6 +78,25 @@ TEST_F(ListLosses, EvaluationsAreOfTheLossThatIsTrainedAndOfTheOrder) {
   }
 }
 
+// Queries whose texts are all worth the same have no right order.
+TEST_F(ListLosses, QueriesWithoutABestTextAreNotMeasured) {
+  const std::string one = "{\"query\": \"a\", \"documents\": [\"b\", \"c\"], \"scores\": [1, 0]}\n";
+  const std::string even = "{\"query\": \"d\", \"documents\": [\"e\", \"f\"], \"scores\": [1, 1]}\n";
+  const auto measured = [&](const std::string& name, const std::string& lines) {
+    const std::string file = folder_.write(name + ".jsonl", lines).string();
+    const auto made = run(name, data_of("lists"), "loss_type: list_net",
+                          {{"data.eval.all", file}, {"trainer.eval_at_start", "true"}, {"trainer.steps", "1"},
+                           {"optimizer.learning_rate", "0"}});
+    std::vector<double> all;
+    for (const char* key : {"eval_accuracy", "eval_accuracy@1", "eval_map"}) all.push_back(values(made, key).at(0));
+    return all;
+  };
+  const std::string other = "{\"query\": \"a\", \"documents\": [\"b\", \"c\"], \"scores\": [0, 1]}\n";
+  EXPECT_EQ(measured("alone", one), measured("beside", one + even));
+  EXPECT_EQ(measured("other alone", other), measured("other beside", other + even));
+  EXPECT_NE(measured("alone", one), measured("other alone", other));
+}
+
 // As if it were worth 1, and the others 0.
 TEST_F(ListLosses, WithoutScoresThePositiveIsTheBest) {
   std::string scored, bare, listed;
@@ -129,6 +148,10 @@ TEST_F(ListLosses, WhatIsNotLearntIsRefusedBeforeTheFirstStep) {
          "own.jsonl:1: field \"scores\": got 1 number, expected one for each of 2 texts");
   refuse("{\"query\": \"a\", \"documents\": [\"b\", \"c\"]}\n", "", "own.jsonl:1: no field \"scores\"");
   refuse("{\"text\": \"a\", \"label\": 1}\n", "", "own.jsonl:1: no field \"query\"");
+  const std::string margin = "{\"query\": \"a\", \"positive\": \"b\", \"negative\": \"c\", \"score\": 3.5}\n";
+  refuse(good + margin, "", "own.jsonl:2: its highest score is not above 0; expected one above 0");
+  refuse("{\"query\": \"a\", \"documents\": [\"b\", \"c\"], \"scores\": [2000, 1]}\n", "",
+         "own.jsonl:1: its highest score is 2000");
 }
 
 TEST_F(ListLosses, WhatCannotBeIsRefused) {

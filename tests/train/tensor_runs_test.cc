@@ -92,7 +92,16 @@ TEST_F(TensorRuns, ARankHasLittleMoreThanHalfOfAModel) {
   }
 }
 
+// Values that are bad on one rank alone as on all of them: nobody waits for who has found something.
+TEST_F(TensorRuns, WhatIsNotFiniteStopsAllOfThem) {
+  const std::string why = fails(2, sliced(2, 1, {{"optimizer.learning_rate", "1e300"}, {"trainer.precision", "fp32"}}),
+                                ErrorKind::not_finite);
+  EXPECT_THAT(why, testing::HasSubstr("not finite"));
+}
+
 TEST_F(TensorRuns, WhatDoesNotGoTogetherIsRefused) {
+  EXPECT_THAT(fails(2, sliced(2, 2), ErrorKind::config),
+              testing::HasSubstr("parallel.fsdp: got 2, expected 1 or -1: among the 1 group of 2 ranks"));
   EXPECT_THAT(refused(2, {}, 3),
               testing::HasSubstr("parallel.tensor: got 3, expected a number that divides the 2 ranks: 1, 2"));
   EXPECT_THAT(fails(4, sliced(2, 1), ErrorKind::config),
