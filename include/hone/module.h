@@ -37,7 +37,7 @@ using at::Tensor;
 struct Init {
   enum class Kind { normal, ones, zeros, ramp, log_ramp, log_uniform, softplus_steps } kind = Kind::normal;
   double std = 0.02;           // of normal numbers
-  double first = 0, last = 0;  // of a ramp: equal steps from one to the other along a weight of one dimension; of
+  double first = 0, last = 0;  // of a ramp: equal steps from one to the other along a weight's last dimension; of
                                // log_ramp: their logarithms; of log_uniform: those of random numbers between them; of
                                // softplus_steps: what softplus makes steps of whose logarithms lie between theirs
 };

@@ -144,8 +144,9 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
   if (weight.init().kind == Init::Kind::ones) return at::ones(weight.shape(), fp32);
   if (weight.init().kind == Init::Kind::zeros) return at::zeros(weight.shape(), fp32);
   if (const Init& init = weight.init(); init.kind == Init::Kind::ramp || init.kind == Init::Kind::log_ramp) {
-    const Tensor steps =
-        at::linspace(init.first, init.last, weight.shape().back(), fp32).expand(weight.shape()).contiguous();
+    const std::vector<std::int64_t>& shape = weight.shape();
+    const Tensor row = at::linspace(init.first, init.last, shape.empty() ? 1 : shape.back(), fp32);
+    const Tensor steps = shape.empty() ? row.view({}) : row.expand(shape).contiguous();
     return init.kind == Init::Kind::ramp ? steps : steps.log();
   }
   const Random random(seed, "init/" + name);
