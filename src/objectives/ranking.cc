@@ -5,6 +5,9 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "hone/config_read.h"
 #include "hone/objective.h"
 #include "hone/registry.h"
@@ -114,13 +117,15 @@ class Ranking final : public Objective {
     }
   }
 
-  // What a text is worth there is two to the power of its score, less one, and scores below zero are zero.
+  // What a text is worth there is two to the power of its score, less one, and scores below zero are zero. Texts that are
+  // all worth the same have nothing to learn, and are no fault.
   static void check_gains(const std::vector<std::int64_t>& texts, const Tensor& scores, const std::string& name) {
     constexpr double kMostScore = 100;
-    double most = 0;
+    std::vector<double> all;
     for (const std::int64_t text : texts)
-      most = std::max(most, host::values<double>(scores)[static_cast<std::size_t>(2 * text)]);
-    if (most > 0 && most <= kMostScore) return;
+      all.push_back(host::values<double>(scores)[static_cast<std::size_t>(2 * text)]);
+    const auto [least, most] = std::ranges::minmax(all);
+    if (most <= kMostScore && (most > 0 || least == most)) return;
     throw Error(ErrorKind::data,
                 fmt::format("{}: its highest score is {}; expected one above 0, and at most {}, with "
                             "objective.loss_type lambda, where a text is worth two to the power of its score, less one",

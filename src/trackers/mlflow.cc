@@ -64,7 +64,7 @@ class Mlflow final : public Tracker {
     std::optional<Error> of_the_recipe;
     warned([&] {
       try {
-        check_parent(config);
+        check_places(config);
         run_.open();  // the run is there from its beginning
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::config) throw;
@@ -114,8 +114,12 @@ class Mlflow final : public Tracker {
     return about;
   }
 
-  static void check_parent(const Config& config) {
+  static void check_places(const Config& config) {
     const std::filesystem::path store = *folder_of_uri(config.tracking_uri);
+    if (std::filesystem::exists(store) && !std::filesystem::is_directory(store))
+      throw Error(ErrorKind::config, fmt::format("trackers.mlflow.tracking_uri: {} is no folder; expected one, which "
+                                                 "is made where it is not there",
+                                                 escape_for_terminal(store.string())));
     if (config.parent_run_id && !has_mlflow_run(store, *config.parent_run_id))
       throw Error(ErrorKind::config,
                   fmt::format("trackers.mlflow.parent_run_id: no run {} in {}; expected the id of one that is there",

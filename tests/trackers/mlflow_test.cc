@@ -351,12 +351,12 @@ TEST(MlflowTracker, WhatIsRemovedMeanwhileIsBegunAnew) {
 
 TEST(MlflowTracker, AStoreThatCannotBeWrittenIsAWarning) {
   const test::TempFolder folder;
-  folder.write("my runs", "a file");
+  folder.write("my runs/0", "a file");
   const std::int64_t before = log::warnings();
   const auto tracker = mlflow(folder.path(), {.resumed = false});
   tracker->log(1, {{"loss", 1}});
   EXPECT_GT(log::warnings(), before);
-  fs::remove(folder / "my runs");
+  fs::remove(folder / "my runs/0");
   tracker->log(2, {{"loss", 2}});
   EXPECT_EQ(points_of(mlflow_run(folder.path())), (MlflowFiles{{"loss", "2 2"}}));
 }
@@ -415,6 +415,8 @@ TEST(MlflowTracker, WhatMlflowRefusesIsRefused) {
                                                   {"tags: {a: b, a/c/d: e}", "a file and a folder of one name"},
                                                   {"tags: {mlflow.runName: b}", "run_name for mlflow.runName"}})
     EXPECT_HONE_ERROR(mlflow(folder.path(), {}, options), config, words);
+  std::ofstream(folder / "my runs") << "a file";
+  EXPECT_HONE_ERROR(mlflow(folder.path(), {}), config, "trackers.mlflow.tracking_uri: ");
   Problems problems;
   const auto chosen = registries().trackers.options("mlflow");
   chosen->read(config::parse_yaml("{tracking_uri: 'http://host:5000'}", "test", problems), problems, "");

@@ -139,17 +139,19 @@ TEST_F(ListLosses, WhatIsNotLearntIsRefusedBeforeTheFirstStep) {
       EXPECT_FALSE(std::filesystem::exists(folder_ / "refused" / "metrics.jsonl"));
     }
   };
-  const std::string good = "{\"query\": \"a\", \"positive\": \"b\", \"negative\": \"c\", \"scores\": [2, 1]}\n";
+  const std::string good =
+      "{\"query\": \"a\", \"positive\": \"b\", \"negative\": \"c\", \"scores\": [2, 1]}\n"
+      "{\"query\": \"a\", \"positive\": \"b\", \"negative\": \"c\", \"scores\": [0, 0]}\n";
   refuse(good + "{\"query\": \"a\", \"positive\": \"b\"}\n", "",
-         "own.jsonl:2: a query with one text; expected several");
+         "own.jsonl:3: a query with one text; expected several");
   refuse(good + "{\"query\": \"a\", \"positive\": \"b\", \"negative\": \"c\"}\n", "loss_type: margin_mse",
-         "own.jsonl:2: has no scores; objective.loss_type is margin_mse");
+         "own.jsonl:3: has no scores; objective.loss_type is margin_mse");
   refuse("{\"query\": \"a\", \"documents\": [\"b\", \"c\"], \"scores\": [1]}\n", "",
          "own.jsonl:1: field \"scores\": got 1 number, expected one for each of 2 texts");
   refuse("{\"query\": \"a\", \"documents\": [\"b\", \"c\"]}\n", "", "own.jsonl:1: no field \"scores\"");
   refuse("{\"text\": \"a\", \"label\": 1}\n", "", "own.jsonl:1: no field \"query\"");
   const std::string margin = "{\"query\": \"a\", \"positive\": \"b\", \"negative\": \"c\", \"score\": 3.5}\n";
-  refuse(good + margin, "", "own.jsonl:2: its highest score is not above 0; expected one above 0");
+  refuse(good + margin, "", "own.jsonl:3: its highest score is not above 0; expected one above 0");
   refuse("{\"query\": \"a\", \"documents\": [\"b\", \"c\"], \"scores\": [2000, 1]}\n", "",
          "own.jsonl:1: its highest score is 2000");
 }
