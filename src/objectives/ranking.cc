@@ -117,8 +117,8 @@ class Ranking final : public Objective {
     }
   }
 
-  // What a text is worth there is two to the power of its score, less one, and scores below zero are zero. Texts that are
-  // all worth the same have nothing to learn, and are no fault.
+  // What a text is worth there is two to the power of its score, less one, and scores below zero are zero. Texts that
+  // are all worth the same have nothing to learn, and are no fault.
   static void check_gains(const std::vector<std::int64_t>& texts, const Tensor& scores, const std::string& name) {
     constexpr double kMostScore = 100;
     std::vector<double> all;
