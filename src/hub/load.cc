@@ -146,7 +146,7 @@ Tensor fresh(const std::string& name, const Weight& weight, std::uint64_t seed) 
   if (const Init& init = weight.init(); init.kind == Init::Kind::ramp || init.kind == Init::Kind::log_ramp) {
     const std::vector<std::int64_t>& shape = weight.shape();
     const Tensor row = at::linspace(init.first, init.last, shape.empty() ? 1 : shape.back(), fp32);
-    const Tensor steps = shape.empty() ? row.view({}) : row.expand(shape).contiguous();
+    const Tensor steps = shape.empty() ? row.squeeze(0) : row.expand(shape).contiguous();
     return init.kind == Init::Kind::ramp ? steps : steps.log();
   }
   const Random random(seed, "init/" + name);

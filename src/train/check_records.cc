@@ -57,15 +57,28 @@ void each_record(const Dataset& data, const std::function<bool(const HostRow& do
   }
 }
 
+// Of a record's texts: what losses that take scores as gains tell apart.
+enum class Scores { usual, none_above_zero, large };
+
+Scores kind_of_scores(const HostRow& docs) {
+  std::vector<double> all;
+  for (const HostDoc& doc : docs)
+    if (const auto found = doc.numbers.find("score"); found != doc.numbers.end()) all.push_back(found->second[0]);
+  if (all.empty()) return Scores::usual;
+  const auto [least, most] = std::ranges::minmax(all);
+  if (most > 100) return Scores::large;
+  return most <= 0 && least < most ? Scores::none_above_zero : Scores::usual;
+}
+
 void check_texts(const Dataset& data, Shown& shown) {
-  // Has a score, one that no cosine is, scores of a teacher, one, two or more texts, a label.
-  std::set<std::tuple<bool, bool, bool, std::size_t, bool>> seen;
+  // Has a score, one that no cosine is, scores of a teacher and which, one, two or more texts, a label.
+  std::set<std::tuple<bool, bool, bool, Scores, std::size_t, bool>> seen;
   each_record(data, [&](const HostRow& docs) {
     const auto score = docs[0].numbers.find("score");
     const bool scored = score != docs[0].numbers.end(), beyond = scored && std::abs(score->second[0]) > 1;
     const bool taught = docs.back().numbers.contains("score"), labelled = docs[0].per_document.contains("class");
     const std::size_t texts = std::min<std::size_t>(docs.size(), 3);
-    if (seen.emplace(scored, beyond, taught, texts, labelled).second) shown.show(docs);
+    if (seen.emplace(scored, beyond, taught, kind_of_scores(docs), texts, labelled).second) shown.show(docs);
     return false;
   });
 }
