@@ -112,20 +112,27 @@ Node glm_tower_config(const Glm4vTowerShape& s, const char* type, const std::str
   return node;
 }
 
+PictureInput glm_input(const Glm4vTowerShape& s, const LlamaShape& texts, std::int64_t image_token_id,
+                       std::int64_t video_token_id, Problems& problems) {
+  const Glm4vVisionConfig& tower = s.tower;
+  problems.require(
+      tower.out_hidden_size == texts.hidden, "vision_config.out_hidden_size",
+      fmt::format("got {}, expected text_config.hidden_size ({})", tower.out_hidden_size, texts.hidden));
+  PictureInput input{.token = picture_token(image_token_id, "image_token_id", texts.vocab, problems),
+                     .patch_size = tower.patch_size,
+                     .frames = tower.temporal_patch_size,
+                     .merged = tower.spatial_merge_size};
+  if (video_token_id < texts.vocab) input.film = static_cast<std::int32_t>(video_token_id);
+  return input;
+}
+
 Glm4vShape resolve(const Glm4vConfig& c, Problems& problems) {
   Glm4vShape s;
   const std::size_t before = problems.size();
   read_glm_tower(c.vision_config, {kGlmTower, "glm4v", "glm46v"}, s, problems);
   if (problems.size() == before) read_glm_texts(c, s, problems);
   if (problems.size() != before) return s;
-  problems.require(s.tower.out_hidden_size == s.texts.hidden, "vision_config.out_hidden_size",
-                   fmt::format("got {}, expected text_config.hidden_size ({})", s.tower.out_hidden_size,
-                               s.texts.hidden));
-  s.input = {.token = picture_token(c.image_token_id, "image_token_id", s.texts.vocab, problems),
-             .patch_size = s.tower.patch_size,
-             .frames = s.tower.temporal_patch_size,
-             .merged = s.tower.spatial_merge_size};
-  if (c.video_token_id < s.texts.vocab) s.input.film = static_cast<std::int32_t>(c.video_token_id);
+  s.input = glm_input(s, s.texts, c.image_token_id, c.video_token_id, problems);
   return s;
 }
 

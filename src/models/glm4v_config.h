@@ -90,6 +90,9 @@ struct Glm4vShape : Glm4vTowerShape {
   PictureInput input;
 };
 Glm4vShape resolve(const Glm4vConfig& config, Problems& problems);
+// What a model of this tower and these texts takes for pictures.
+PictureInput glm_input(const Glm4vTowerShape& shape, const LlamaShape& texts, std::int64_t image_token_id,
+                       std::int64_t video_token_id, Problems& problems);
 // The section vision_config, whose model_type is the first of these, or another one; and how it is written.
 void read_glm_tower(const config::Open& section, const std::vector<std::string>& types, Glm4vTowerShape& shape,
                     Problems& problems);

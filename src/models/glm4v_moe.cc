@@ -117,14 +117,7 @@ Glm4vMoeShape resolve(const Glm4vMoeConfig& c, Problems& problems) {
   read_glm_tower(c.vision_config, {kMoeTower, kMoeWhole}, s, problems);
   if (problems.size() == before) read_moe_texts(c, s, problems);
   if (problems.size() != before) return s;
-  problems.require(s.tower.out_hidden_size == s.texts.hidden, "vision_config.out_hidden_size",
-                   fmt::format("got {}, expected text_config.hidden_size ({})", s.tower.out_hidden_size,
-                               s.texts.hidden));
-  s.input = {.token = picture_token(c.image_token_id, "image_token_id", s.texts.vocab, problems),
-             .patch_size = s.tower.patch_size,
-             .frames = s.tower.temporal_patch_size,
-             .merged = s.tower.spatial_merge_size};
-  if (c.video_token_id < s.texts.vocab) s.input.film = static_cast<std::int32_t>(c.video_token_id);
+  s.input = glm_input(s, s.texts, c.image_token_id, c.video_token_id, problems);
   return s;
 }
 

@@ -103,7 +103,7 @@ double deviation_of(double most) { return most / std::sqrt(3.0); }
 double inverse_root(std::int64_t read) { return 1 / std::sqrt(static_cast<double>(read)); }
 
 nn::SelectiveState::Options resolve(const MambaConfig& c, Problems& problems) {
-  const std::int64_t inner = c.intermediate_size.value_or(c.expand * c.hidden_size), 
+  const std::int64_t inner = c.intermediate_size.value_or(c.expand * c.hidden_size),
                      rank = read_or_auto(c.time_step_rank, (c.hidden_size + 15) / 16, "time_step_rank", problems);
   const nn::SelectiveState::Options o{
       .hidden = c.hidden_size,

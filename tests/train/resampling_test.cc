@@ -3,34 +3,13 @@
 
 #include "harness/errors.h"
 #include "train/complete.h"
+#include "train/half_judged.h"
 #include "train/hooks_for_tests.h"
-#include "train/together.h"
 
 namespace hone {
 namespace {
 
-class Resampling : public test::Together {
- protected:
-  // Of two answers each, about half of which are worth something.
-  test::Overrides asked(const std::string& objective, const test::Overrides& more = {}) {
-    test::Overrides all{{"trainer.log_every", "1"}, {"trainer.eval_every", "0"}};
-    all.insert(all.end(), more.begin(), more.end());
-    return asking(
-        "type: grpo, num_generations: 2, max_completion_length: 6, rewards: [{type: format, pattern: '[^a-z]*'}], "
-        "log_completions: true" +
-            (objective.empty() ? "" : ", " + objective),
-        all);
-  }
-  std::vector<double> values(const std::string& run, const std::string& key) {
-    std::vector<double> all;
-    for (const nlohmann::json& line : test::metrics_of(in(run)))
-      if (line.contains(key)) all.push_back(line[key]);
-    return all;
-  }
-  static double sum(const std::vector<double>& values) {
-    return std::accumulate(values.begin(), values.end(), 0.0);
-  }
-};
+class Resampling : public test::HalfJudged {};
 
 TEST_F(Resampling, LearnFromAnswersThatDiffer) {
   run(1, "none", asked(""));
