@@ -29,7 +29,10 @@ std::unique_ptr<Model> load(const std::string& name, const Quantization& how = {
   return load_frozen_model(ModelPlace{folder(name), {}}, precision, at::kCPU, how);
 }
 
-nlohmann::json numbers() { return nlohmann::json::parse(std::ifstream(folder("numbers.json"))); }
+const nlohmann::json& numbers() {
+  static const nlohmann::json all = nlohmann::json::parse(std::ifstream(folder("numbers.json")));
+  return all;
+}
 
 Tensor logits_of(const Model& model) {
   Batch batch;

@@ -93,7 +93,10 @@ std::string meta_of(const fs::path& run, const std::string& name) {
   return trackers::entry_of(test::content_of(run / "meta.yaml"), name).value_or("");
 }
 
-nlohmann::json golden_mlflow() { return nlohmann::json::parse(test::content_of(test::golden("trackers/mlflow.json"))); }
+const nlohmann::json& golden_mlflow() {
+  static const nlohmann::json all = nlohmann::json::parse(test::content_of(test::golden("trackers/mlflow.json")));
+  return all;
+}
 
 void say_finished(const fs::path& folder, const std::string& finished) {
   const io::Checkpoints checkpoints(Env::process().make_folders(folder / "run/checkpoints"));
