@@ -13,7 +13,7 @@ hone's median, the peer's, and their ratio:
   llama decode             tokens/s after a prompt of 64, batch 1, 128 tokens
   llama prefill            prompt tokens/s, 512 tokens
 and of batch 1 how many bytes of weights hone reads a second. --type: a mixture of experts in the shape's sizes instead
-of a Llama, or a model with memories in most layers, beside transformers alone.
+of a Llama, a model with memories in most layers, or one with attention by latents, beside transformers alone.
 """
 import argparse
 import json
@@ -30,13 +30,38 @@ SHAPES = {"32m": dict(hidden=512, layers=8, vocab=16384, inner=1408, heads=8, kv
 MIXTURES = {"qwen3_moe": dict(num_experts=32, num_experts_per_tok=8, norm_topk_prob=True),
             "gpt_oss": dict(num_local_experts=32, num_experts_per_tok=4),
             "mixtral": dict(num_local_experts=8, num_experts_per_tok=2)}
-# What models with memories in three of four layers have besides, by the shape.
+
+
+def experts(s):
+    return dict(n_routed_experts=32, num_experts_per_tok=8, moe_intermediate_size=s["inner"] // 4, n_group=1,
+                topk_group=1)
+
+
+# What models have besides that have memories, in three of four layers most often, or attention by latents, by the shape.
 HYBRIDS = {"qwen3_5_text": lambda s: dict(linear_num_key_heads=s["heads"] // 2, linear_num_value_heads=s["heads"],
                                           linear_key_head_dim=64, linear_value_head_dim=64),
            "granitemoehybrid": lambda s: dict(
                num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=s["inner"],
                mamba_n_heads=s["hidden"] // 32, mamba_d_head=64, mamba_d_state=64, mamba_n_groups=1, mamba_expand=2,
-               layer_types=["mamba", "mamba", "mamba", "attention"] * (s["layers"] // 4))}
+               layer_types=["mamba", "mamba", "mamba", "attention"] * (s["layers"] // 4)),
+           "deepseek_v3": lambda s: dict(
+               experts(s), n_shared_experts=1, first_k_dense_replace=1, num_key_value_heads=s["heads"], head_dim=None,
+               q_lora_rank=s["hidden"] // 2, kv_lora_rank=s["hidden"] // 2, qk_nope_head_dim=64, qk_rope_head_dim=32,
+               v_head_dim=64),
+           "falcon_h1": lambda s: dict(
+               mamba_d_ssm=2 * s["hidden"], mamba_n_heads=s["hidden"] // 32, mamba_d_head=64, mamba_d_state=64,
+               mamba_n_groups=1, attention_in_multiplier=1.1, attention_out_multiplier=0.9, ssm_in_multiplier=0.9,
+               ssm_out_multiplier=0.9, ssm_multipliers=[0.9, 1.1, 1.0, 1.0, 1.0], mlp_multipliers=[0.9, 0.8]),
+           "nemotron_h": lambda s: dict(
+               experts(s), num_hidden_layers=None, tie_word_embeddings=False,
+               moe_shared_expert_intermediate_size=s["inner"] // 2,
+               mamba_num_heads=s["hidden"] // 32, mamba_head_dim=64, ssm_state_size=64, n_groups=1,
+               layers_block_type=["linear_attention", "moe", "linear_attention", "moe", "full_attention", "moe",
+                                  "linear_attention", "moe"] * (s["layers"] // 4)),
+           "lfm3": lambda s: dict(),
+           "jamba": lambda s: dict(num_experts=1, attn_layer_period=4, attn_layer_offset=3, head_dim=None),
+           "mamba": lambda s: dict(head_dim=None, num_attention_heads=None, num_key_value_heads=None,
+                                   max_position_embeddings=None, intermediate_size=2 * s["hidden"])}
 PROMPT, NEW, LONG, LONG_ON_GPU = 64, 128, 512, 4096
 THREADS = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count()))
 
@@ -95,11 +120,11 @@ class Transformers:
         s, inner = shape, shape["inner"] // 4 if kind in MIXTURES else shape["inner"]
         self.torch, self.vocab, self.device = torch, s["vocab"], device
         own = dict(moe_intermediate_size=inner) if kind == "qwen3_moe" else HYBRIDS.get(kind, lambda _: {})(s)
-        config = AutoConfig.for_model(
-            kind, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
-            num_key_value_heads=s["kv_heads"], head_dim=s["hidden"] // s["heads"], intermediate_size=inner,
-            vocab_size=s["vocab"], max_position_embeddings=2 * LONG_ON_GPU, tie_word_embeddings=True,
-            pad_token_id=None, bos_token_id=None, eos_token_id=None, **own, **MIXTURES.get(kind, {}))
+        keys = dict(hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
+                    num_key_value_heads=s["kv_heads"], head_dim=s["hidden"] // s["heads"], intermediate_size=inner,
+                    vocab_size=s["vocab"], max_position_embeddings=2 * LONG_ON_GPU, tie_word_embeddings=True)
+        keys = {key: value for key, value in {**keys, **own, **MIXTURES.get(kind, {})}.items() if value is not None}
+        config = AutoConfig.for_model(kind, **keys, pad_token_id=None, bos_token_id=None, eos_token_id=None)
         with torch.device(device):
             self.model = AutoModelForCausalLM.from_config(config).to(torch.bfloat16).eval()
         self.model.save_pretrained(folder)

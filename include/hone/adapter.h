@@ -39,8 +39,9 @@ struct LoraConfig {
         field("rslora", &C::rslora, "Divide alpha by the root of the rank, for large ranks (arXiv:2312.03732).", fixed),
         field("dora", &C::dora, "Learn the size of each output apart from its direction (arXiv:2402.09353).", fixed),
         field("init", &C::init,
-              "How the factors begin: default (PEFT's), gaussian, pissa (the weights' largest singular values, "
-              "arXiv:2404.02948), or pissa_niter_N for a fast estimate of these with N iterations.",
+              "How the factors begin: default (PEFT's), gaussian, orthogonal (neither is zero, their product is), "
+              "pissa (the weights' largest singular values, arXiv:2404.02948), pissa_niter_N for a fast estimate of "
+              "these with N iterations, or olora (the weights' orthogonal columns, arXiv:2406.01775).",
               fixed),
         field("targets", &C::targets,
               "What gets an adapter: all-linear (all but the head, routers and experts), ends of module names such as "

@@ -35,7 +35,8 @@ struct Batch {
   Tensor ids_BT, labels_BT, weight_BT, segments_BT, positions_BT;  // int64, int64, float32, int64, int64
   std::vector<Doc> docs;
   // Of HostBatch: int64, [B,T] or, for what documents have, [docs], or numbers, fp64 [docs, width]; and what
-  // Objective::document_numbers() gave. By a name that ends with "_places": places b * T + t of some tokens, int64.
+  // Objective::document_numbers() gave. By a name that ends with "_places": places b * T + t of some tokens, int64. Of
+  // HostBatch::taught "taught_ids" and "taught_log_probs", int64 and float32 [B,T,width].
   std::map<std::string, Tensor> extra;
   std::int64_t tokens = 0, supervised = 0;
   Pictures pictures = {};

@@ -66,6 +66,7 @@ struct HostBatch {
   std::map<std::string, HostColumn> extra;
   std::int64_t tokens = 0, supervised = 0;  // ids that are not padding; labels that are not -100
   HostPictures pictures = {};
+  TaughtTargets taught = {};  // of each place
 };
 
 enum class Overlong { keep_start, keep_end, split, drop, error };
@@ -146,6 +147,7 @@ struct HostDoc {
   std::map<std::string, std::int64_t> per_document = {};
   std::map<std::string, std::vector<double>> numbers = {};  // as many in each document of a batch
   std::vector<DocPicture> pictures = {};  // in the order of their places
+  TaughtTargets taught = {};              // of each token
 };
 using HostRow = std::vector<HostDoc>;  // documents that share a row; they never see each other
 
@@ -223,6 +225,9 @@ class HONE_API Dataset : public TrainingData {
     // Of a model that reads pictures; null: records with pictures are an error.
     std::shared_ptr<const PictureReader> pictures = {};
     std::string chat_template_kwargs = {};  // of conversations, a JSON object; a file's and a record's own come first
+    // Records of language have a teacher's log-probabilities, which are read of so many tokens at each place, the
+    // likeliest ones; 0: of all that there are. Nothing: they have none.
+    std::optional<std::int64_t> teacher_log_probs = {};
   };
   // Reads, tokenises (or takes from the cache), cuts and packs. Throws Error(data).
   static std::shared_ptr<const Dataset> make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,

@@ -74,6 +74,7 @@ struct Needs {
   TokenLabels token_labels = {};  // of tagged records and steps
   std::optional<std::int64_t> max_target_length = {};  // TargetOptions
   std::string source_language = {}, target_language = {};  // likewise
+  std::optional<std::int64_t> teacher_log_probs = {};  // Dataset::Options
   QuestionOptions questions = {};  // of questions, whose model is given a head that answers them
   // Of labelled and tagged records and steps; empty: those of the model, else of the data. Of others, what a
   // classification head is for that the model is given where it has none; one label is a score.

@@ -93,6 +93,23 @@ struct EmbeddingRecord {
   std::string label = {};                // which class the query is of; then it stands alone
 };
 
+// What a teacher has said beforehand of a record's tokens, or of those that are learnt: at each place the likeliest
+// tokens, of which one stood there, with the logarithms of their probabilities.
+struct TeacherLogProbs {
+  std::vector<std::uint32_t> counts = {};  // of each place, in order; 0: it has said nothing
+  std::vector<std::int32_t> ids = {};      // of all places, one after another
+  std::vector<float> log_probs = {};       // as many
+};
+
+// What a teacher has said of the targets of some places, [places, width]: ids of the likeliest tokens with the
+// logarithms of their probabilities, the likeliest first. -inf: there is no further one; where it has said nothing, all
+// are.
+struct TaughtTargets {
+  std::int64_t width = 0;  // 0: there is no teacher
+  std::vector<std::int64_t> ids = {};
+  std::vector<float> log_probs = {};
+};
+
 // One example as read.
 struct Record {
   std::variant<TextRecord, PromptRecord, IdsRecord, ChatRecord, LabelledRecord, PreferenceRecord, ChatPreferenceRecord,
@@ -102,6 +119,7 @@ struct Record {
   std::vector<std::string> renamed = {};  // fields that columns name and records may lack, likewise
   std::int64_t line = 0;                  // 1-based line or row in its file
   std::vector<PictureFile> pictures = {};  // in the order of their places in the content
+  std::optional<TeacherLogProbs> teacher = {};  // of records of language (SourceFile::teacher_log_probs)
   template <class Form>
   const Form* as() const {
     return std::get_if<Form>(&content);
@@ -186,6 +204,7 @@ struct SourceFile {
   bool pictures = false;          // records of language may have some
   std::string image_folder = {};  // that their paths start from; "": the file's own
   std::string chat_template_kwargs = {};  // of conversations that do not say otherwise, a JSON object; "" = none
+  bool teacher_log_probs = false;         // records of language have some (Record::teacher)
 };
 
 // A place between two records of a source; what the numbers mean is the source's matter.

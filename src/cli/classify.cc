@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,7 @@
 #include "base/strings.h"
 #include "cli/classify_questions.h"
 #include "cli/classify_tokens.h"
+#include "cli/lists_to_classify.h"
 #include "cli/model_place.h"
 #include "cli/output.h"
 #include "cli/prompt_file.h"
@@ -37,13 +39,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char *kText = "text", *kPair = "text_pair";
-
 using Columns = std::map<std::string, std::string>;
 
 // Of a score: whether the columns are those of answers, and not of labelled texts; nothing: there are none.
 std::optional<bool> are_of_answers(const Columns& columns) {
-  const auto is_of_text = [](const auto& column) { return column.first == kText || column.first == kPair; };
+  const auto is_of_text = [](const auto& column) { return column.first == kTextField || column.first == kPairField; };
   if (columns.empty()) return std::nullopt;
   const bool any_of_texts = std::any_of(columns.begin(), columns.end(), is_of_text);
   if (any_of_texts && !std::all_of(columns.begin(), columns.end(), is_of_text))
@@ -83,12 +83,13 @@ class Classify final : public Command {
               field("data", &C::data,
                     "A file of texts, - for standard input: lines of a .txt, or objects of .jsonl, .json, .csv, "
                     ".tsv, .parquet with text, and text_pair where there are two; a score is also given of prompt and "
-                    "completion, and of messages, labels of words also of tokens (a list of words), and labels of "
-                    "steps of prompt and completions; of questions question and context."),
+                    "completion, of messages, and of each text of a query with documents, or with positive "
+                    "and negatives; labels of words also of tokens (a list of words), and labels of steps of prompt "
+                    "and completions; of questions question and context."),
               field("columns", &C::columns,
                     "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
                     "{{ b }}; may be given several times. Of a head for one number: text and text_pair say that texts "
-                    "are read, other names that answers are."),
+                    "are read, query, documents, positive and negatives that lists are, other names that answers are."),
               field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json; default: the model's own."),
               field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
               field("chat_template", &C::chat_template,
@@ -146,13 +147,12 @@ class Classify final : public Command {
                          {"--question", static_cast<std::int64_t>(i) + 1});
     for (const std::string& text : flags_.text) {
       const data::Place place{"--text", ++told_};
-      flags_.text_pair ? add({{kText, text}, {kPair, *flags_.text_pair}}, place) : add(text, place);
+      flags_.text_pair ? add({{kTextField, text}, {kPairField, *flags_.text_pair}}, place) : add(text, place);
     }
     const std::string file = flags_.data.empty() ? "-" : flags_.data;
     if (!flags_.data.empty() || (flags_.text.empty() && flags_.question.empty()))
       read_prompt_file(
-          file, [&](const ordered_json& value, const data::Place& where) { add(value, where); },
-          parse_columns(flags_.columns));
+          file, [&](const ordered_json& value, const data::Place& where) { add(value, where); }, columns_of_tables());
     finish();
     return 0;
   }
@@ -169,9 +169,9 @@ class Classify final : public Command {
   // A score of answers, as a reward model's, that was not learnt of labelled texts.
   bool is_of_answers(const ordered_json& value) const {
     if (gives_labels() || labels().size() > 1) return false;
-    const bool of_pairs = has_pair_column_ || (value.is_object() && value.contains(kPair));
+    const bool of_pairs = has_pair_column_ || (value.is_object() && value.contains(kPairField));
     if (problem_type() != ProblemType::regression) return !of_pairs;  // a cross-encoder reads pairs of texts
-    return columns_are_of_answers_.value_or(value.is_object() && !value.contains(kText));
+    return columns_are_of_answers_.value_or(value.is_object() && !value.contains(kTextField));
   }
 
   // As the folder says, else as its run learnt.
@@ -225,26 +225,42 @@ class Classify final : public Command {
     read_as_flag([&] { of_tokens_.emplace(*model_, *tokenizer_, std::move(how)); });
   }
 
+  // One number for a text, which is what a text is worth to a query, too.
+  bool gives_a_score() const { return labels().size() == 1 && !gives_labels(); }
+
   void make_how(const ModelPlace& place) {
     Dataset::Options options = data_options(place);
     answers_.emplace(*tokenizer_, options);
     options.records = RecordKind::labelled;
     texts_.emplace(*tokenizer_, options);
-    const Columns columns = parse_columns(flags_.columns), none;
+    Columns columns = parse_columns(flags_.columns);
+    const Columns none;
+    if (gives_a_score()) {
+      const bool of_lists = ListsToClassify::are_columns(columns);
+      read_as_flag([&] { lists_.emplace(of_lists ? columns : none); });
+      if (of_lists) columns.clear();
+    }
     if (problem_type() == ProblemType::regression && labels().size() == 1)
       columns_are_of_answers_ = are_of_answers(columns);
-    has_pair_column_ = columns.contains(kPair);
+    has_pair_column_ = columns.contains(kPairField);
     const bool of_answers = is_of_answers(ordered_json::object());
     read_as_flag([&] {
       fields_.emplace(SourceFile{.path = file_name(), .columns = of_answers ? columns : none, .header = {}});
       unlabelled_.emplace(of_answers ? none : columns);
     });
   }
+  // With lists among what is read, a table that has none of it is said to be so record by record.
+  Columns columns_of_tables() const {
+    Columns columns = parse_columns(flags_.columns);
+    if (lists_ && columns.empty()) columns["query"] = "query";
+    return columns;
+  }
   std::string file_name() const { return flags_.data.empty() ? "stdin" : flags_.data; }
 
   Record record_of(const ordered_json& value, const data::Place& place) {
     Record record;
     if (is_of_answers(value)) {
+      require_known_field(value, place);
       fields_->read(value, place, record);
       unread_.insert(record.unread.begin(), record.unread.end());
       return record;
@@ -256,12 +272,45 @@ class Classify final : public Command {
     return record;
   }
 
+  // What can be scored, of an object that has none of it.
+  void require_known_field(const ordered_json& value, const data::Place& place) const {
+    if (!value.is_object() || !flags_.columns.empty()) return;
+    const std::vector<std::string>& known = data::known_fields(RecordKind::language);
+    std::vector<std::string> names;
+    for (const auto& [name, field] : value.items()) names.push_back(name);
+    if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return data::has(known, name); })) return;
+    Error error(ErrorKind::data,
+                fmt::format("{}: nothing to score; found {}; expected text, and text_pair where there are two, query "
+                            "with documents (or positive and negatives), prompt and completion, or messages",
+                            place.text(), names.empty() ? "no field" : list_names(names)));
+    if (names.empty()) throw error;
+    throw std::move(error).hint("--columns text=" + names[0] + " reads it from that field; text_pair beside it is the "
+                                "second of two texts");
+  }
+
   void add(const ordered_json& value, const data::Place& place) {
     StopSignal::check("classifying");
     if (of_questions_) return of_questions_->add(value, place);
     if (of_tokens_) return of_tokens_->add(value, place);
-    const data::Tokenising& how = is_of_answers(value) ? *answers_ : *texts_;
-    data::RecordTokens tokens = data::to_tokens(record_of(value, place), how, place.path);
+    if (lists_ && lists_->is_list(value)) return add_list(value, place);
+    texts_of_.push_back(0);
+    add_document(record_of(value, place), is_of_answers(value) ? *answers_ : *texts_, place);
+  }
+
+  void add_list(const ordered_json& value, const data::Place& place) {
+    const std::vector<LabelledRecord> all = lists_->read(value, place);
+    texts_of_.push_back(all.size());
+    for (LabelledRecord texts : all) {
+      texts.label = labels()[0];
+      Record record;
+      record.line = place.line;
+      record.content = std::move(texts);
+      add_document(record, *texts_, place);
+    }
+  }
+
+  void add_document(const Record& record, const data::Tokenising& how, const data::Place& place) {
+    data::RecordTokens tokens = data::to_tokens(record, how, place.path);
     if (tokens.label && tokens.label->cut > 0) ++cut_;
     if (tokens.ids.size() > longest_) cut_start(tokens.ids);
     HostDoc doc = document_of(tokens.ids, *model_, place);
@@ -297,8 +346,26 @@ class Classify final : public Command {
     const std::span<const double> values = host::values<double>(shown_SL);
     if (!std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); }))
       throw nn::not_finite(*model_, "a logit");
-    for (std::size_t at = 0; at < values.size(); at += labels().size()) print(values.subspan(at, labels().size()));
+    for (std::size_t at = 0; at < values.size(); at += labels().size()) take(values.subspan(at, labels().size()));
     answered_ += shown_SL.size(0);
+  }
+
+  // A list is a line, too.
+  void take(std::span<const double> values) {
+    const std::size_t texts = texts_of_.front();
+    if (texts == 0) print(values);
+    else scores_.push_back(values[0]);
+    if (scores_.size() < texts) return;
+    if (texts > 0) print_list();
+    texts_of_.pop_front();
+    scores_.clear();
+  }
+
+  void print_list() const {
+    if (json_) return write_json({{"scores", scores_}});
+    std::vector<std::string> parts;
+    for (const double score : scores_) parts.push_back(fmt::format("{:.6g}", score));
+    std::cout << join(parts, "\t") << '\n';
   }
 
   void print(std::span<const double> values) const {
@@ -354,6 +421,7 @@ class Classify final : public Command {
     if (answered_ == 0) throw Error(ErrorKind::data, file_name() + ": no texts");
     if (cut_ > 0)
       log::warning("{} of {} were longer than {} tokens and were cut", cut_, counted(answered_, "text"), longest_);
+    if (lists_) unread_.insert(lists_->unread().begin(), lists_->unread().end());
     if (unlabelled_) unread_.insert(unlabelled_->unread().begin(), unlabelled_->unread().end());
     if (!unread_.empty()) log::info("fields that are not read: {}", list_names({unread_.begin(), unread_.end()}, 20));
   }
@@ -364,6 +432,9 @@ class Classify final : public Command {
   std::optional<data::Tokenising> texts_, answers_;
   std::optional<data::FieldMap> fields_;         // of answers
   std::optional<TextsToClassify> unlabelled_;
+  std::optional<ListsToClassify> lists_;         // of a head that gives a score
+  std::deque<std::size_t> texts_of_;  // of records that are not answered yet; 0: no list
+  std::vector<double> scores_;        // of the first of them, a list, so far
   std::optional<TokenAnswers> of_tokens_;  // then it answers, and nothing else
   std::optional<QuestionAnswers> of_questions_;  // likewise
   std::optional<bool> columns_are_of_answers_;  // of a head for one number, where there are any

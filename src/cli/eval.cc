@@ -283,17 +283,22 @@ class Eval final : public Command {
           .hint("--ignore score passes over it");
   }
 
-  // A head of one label that its config.json calls regression may be a reward model's.
+  // A head of one label that its config.json calls regression may be a reward model's, and a cross-encoder measured on
+  // lists.
   template <class Read>
   std::shared_ptr<const Dataset> with_hint(const Model& model, const Read& read) const {
     try {
       return read();
     } catch (Error& error) {
-      const bool guessed = flags_.metric.empty() && std::string_view(usual_metric(model)) == "regression";
-      if (!guessed || error.kind() != ErrorKind::data) throw;
+      const std::string_view guess = flags_.metric.empty() ? usual_metric(model) : "";
+      if (error.kind() != ErrorKind::data) throw;
+      const std::string lists = "--metric ranking measures on queries with texts";
+      if (guess == "reward" && std::string_view(error.what()).find("no field \"chosen\"") != std::string_view::npos)
+        throw Error(error).hint(lists + ", regression on texts with numbers; without a word it is reward, on pairs of "
+                                        "answers");
+      if (guess != "regression") throw;
       const char* said = model.classifier()->problem_type() ? "'s config.json says regression" : " is a cross-encoder";
-      throw Error(error).hint(std::string("--metric reward measures a reward model on pairs of answers; this one") +
-                              said);
+      throw Error(error).hint(lists + ", --metric reward a reward model on pairs of answers; this one" + said);
     }
   }
 

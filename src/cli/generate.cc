@@ -118,7 +118,10 @@ class Generate final : public Command {
                   at_least(0)),
               field("temperature", &C::temperature,
                     "Logits are divided by it before sampling; 0 = always the likeliest token.", at_least(0)),
-              field("top_k", &C::top_k, "Sample among the k likeliest tokens; 0 = all.", at_least(0)),
+              field("top_k", &C::top_k,
+                    "Sample among the k likeliest tokens; 0 = all; default: as generation_config.json says, 50 where "
+                    "that samples and does not say (as in transformers), else all.",
+                    at_least(0)),
               field("top_p", &C::top_p,
                     "Sample among the likeliest tokens that together have this probability; 1 = all.",
                     {.low = 0, .high = 1}),
@@ -384,11 +387,7 @@ class Generate final : public Command {
     if (!flags_.stop.empty()) config.stop = flags_.stop;
     take_form(config);
     if (config.temperature == 0) refuse_sampling(config.num_beams > 1);
-    if (config.temperature > 0 && config.num_beams > 1)
-      throw Error(ErrorKind::usage, fmt::format("--temperature: got {}, but beams are the likeliest answers, and "
-                                                "nothing is drawn",
-                                                config.temperature))
-          .hint("--num-beams 1 takes none; --temperature 0 draws nothing");
+    if (config.temperature > 0 && config.num_beams > 1) refuse_drawn_beams(config);
     config.seed = flags_.seed;
     config.ignore_eos = flags_.ignore_eos;
     if (chat_) chat_->add_turn_end(config);
@@ -407,6 +406,17 @@ class Generate final : public Command {
     const bool is_json = text.empty() || text[0] == '{' || text == "true";
     constexpr std::uint64_t kMostBytes = 16'000'000;
     config.json_schema = is_json ? schema : InFile(schema, ErrorKind::data).read_all(kMostBytes);
+  }
+
+  // What was not given stands in generation_config.json.
+  [[noreturn]] void refuse_drawn_beams(const GenerateConfig& config) const {
+    const bool of_file = !flags_.temperature && !flags_.num_beams;
+    throw Error(of_file ? ErrorKind::config : ErrorKind::usage,
+                fmt::format("{}: got {}, but beams ({}{}) are the likeliest answers, and nothing is drawn",
+                            flags_.temperature ? "--temperature" : "generation_config.json: do_sample with temperature",
+                            config.temperature, config.num_beams,
+                            flags_.num_beams ? "" : ", generation_config.json's num_beams"))
+        .hint("--num-beams 1 takes none; --temperature 0 draws nothing");
   }
 
   void refuse_sampling(bool beams) const {

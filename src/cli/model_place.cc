@@ -64,6 +64,7 @@ ModelPlace model_place_to_merge(const std::string& where, const std::string& ada
 
 std::unique_ptr<Model> merged_model(const ModelPlace& place, std::optional<Precision> precision) {
   const Precision stored = stored_precision(place.folder);
+  warn_of_merged_bits(place);
   // In fp32, so that what is added is not rounded away before it is added.
   auto model = load_model(place, stored == Precision::fp64 ? Precision::fp64 : Precision::fp32);
   nn::check_weights_finite(*model, place.folder.string());  // the adapter's were looked at when it was loaded

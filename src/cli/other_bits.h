@@ -10,5 +10,7 @@ namespace hone::cli {
 // rounded in every pass (trainer.qat), or an adapter's base that it held in fewer bits, while `quantization` says
 // nothing.
 void warn_of_other_bits(const ModelPlace& place, const Quantization& quantization);
+// Likewise of what will be merged: it goes with the base in full.
+void warn_of_merged_bits(const ModelPlace& place);
 
 }  // namespace hone::cli

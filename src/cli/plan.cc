@@ -69,6 +69,7 @@ ordered_json json_of(const RunPlan& plan) {
   json["disk_bytes"] = {{"checkpoint", plan.memory.checkpoint}, {"checkpoints", plan.checkpoints},
                         {"most", plan.disk}, {"free", plan.disk_free}};
   if (!plan.memory.unknown.empty()) json["unknown"] = plan.memory.unknown;
+  if (!plan.stream_records.empty()) json["stream_records"] = plan.stream_records;
   if (!plan.batch_size_reason.empty()) json["batch_size_reason"] = plan.batch_size_reason;
   return json;
 }
@@ -126,6 +127,7 @@ void print(const RunPlan& plan) {
                                  plan.epochs ? fmt::format("; {:.3g} epochs of {}", *plan.epochs,
                                                            counted(*plan.data_rows, "row"))
                                              : "; a stream"));
+  if (!plan.stream_records.empty()) lines.add("", plan.stream_records);
   if (plan.time.total > 0)
     lines.add("time", fmt::format("{}{}: {} a step, {} for evaluations, {} for saves",
                                   plan.time.measured ? "" : "roughly ", human_duration(plan.time.total),

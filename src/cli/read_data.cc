@@ -47,6 +47,7 @@ bool may_have_ids(const std::vector<DataFile>& files, const Dataset::Options& op
     Record first;
     data::EntryReader reader(data::files_of(entry, true).files, options.records, options.problem_type, {},
                              options.pictures != nullptr);
+    reader.set_teacher(options.teacher_log_probs.has_value());
     return reader.next(first) && first.as<IdsRecord>();
   });
 }
@@ -63,6 +64,7 @@ DataToInspect from_recipe(const std::string& path) {
   options.problem_type = needs.problem_type;
   options.token_labels = needs.token_labels;
   options.questions = needs.questions;
+  options.teacher_log_probs = needs.teacher_log_probs;
   options.targets = training::target_options(needs, nullptr);
   options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
   options.labels = needs.labels;

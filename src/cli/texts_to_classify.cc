@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char *kText = "text", *kPair = "text_pair";
-
 std::string text_at(const ordered_json& value, const std::string& name, const data::Place& place) {
   if (value.is_string()) return value.get<std::string>();
   throw Error(ErrorKind::data,
@@ -30,7 +28,7 @@ Error no_text(const ordered_json& value, const data::Place& place, const std::st
   return Error(ErrorKind::data, fmt::format("{}: no text; expected {}an object with a field {}{}", place.text(),
                                             plain ? "a string, or " : "", name,
                                             other ? "; found " + list_names(names) : ""))
-      .hint((other ? columns_words({{kText, names[0]}}) + " reads it from that field; " : "") +
+      .hint((other ? columns_words({{kTextField, names[0]}}) + " reads it from that field; " : "") +
             "text_pair beside it is the second of two texts");
 }
 
@@ -39,7 +37,7 @@ Error no_text(const ordered_json& value, const data::Place& place, const std::st
 TextsToClassify::TextsToClassify(const std::map<std::string, std::string>& columns)
     : columns_(columns), templates_(columns) {
   for (const auto& [known, name] : columns)
-    if ((known != kText && known != kPair) || name.empty())
+    if ((known != kTextField && known != kPairField) || name.empty())
       throw Error(ErrorKind::config, name.empty() ? fmt::format("--columns: {}: expected a field", known)
                                                   : fmt::format("--columns: \"{}\" is not read; expected text or "
                                                                 "text_pair",
@@ -58,7 +56,7 @@ LabelledRecord TextsToClassify::read(ordered_json value, const data::Place& plac
     texts.text = value.get<std::string>();
     return texts;
   }
-  const std::string first = source_of(kText), second = source_of(kPair);
+  const std::string first = source_of(kTextField), second = source_of(kPairField);
   if (!value.is_object()) throw no_text(value, place, first, columns_.empty());
   const ordered_json given = value;
   templates_.fill(value, place);
@@ -69,7 +67,7 @@ LabelledRecord TextsToClassify::read(ordered_json value, const data::Place& plac
     if (!is_part_of(name, first) && !is_part_of(name, second) && !templates_.reads(name)) unread_.insert(name);
   const ordered_json* const text = data::find_field(value, first);
   if (!text || text->is_null())
-    throw no_text(given, place, templates_.made_field(kText).empty() ? first : kText, columns_.empty());
+    throw no_text(given, place, templates_.made_field(kTextField).empty() ? first : kTextField, columns_.empty());
   texts.text = text_at(*text, first, place);
   const ordered_json* const pair = data::find_field(value, second);
   if (pair && !pair->is_null()) texts.text_pair = text_at(*pair, second, place);

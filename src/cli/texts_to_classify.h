@@ -12,6 +12,8 @@
 
 namespace hone::cli {
 
+inline constexpr const char *kTextField = "text", *kPairField = "text_pair";
+
 class TextsToClassify {
  public:
   // columns: of a data file, for `text` and `text_pair`. Throws Error(config) for another name, or a template that does

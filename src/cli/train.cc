@@ -58,7 +58,8 @@ std::string text_of(const Summary& summary) {
   if (!summary.stopped_by.empty())
     text += ", stopped by " + (summary.reason == StopReason::end_of_data ? "the " : std::string()) + summary.stopped_by;
   if (summary.failed_saves > 0) text += fmt::format(", {} saves failed", summary.failed_saves);
-  if (summary.skipped_steps > 0) text += fmt::format(", {} steps without a supervised token", summary.skipped_steps);
+  if (summary.skipped_steps > 0)
+    text += fmt::format(", {} without anything to learn", counted(summary.skipped_steps, "step"));
   if (summary.left_out > 0)
     text += fmt::format(", {} left out for gradients that were not finite or too long",
                         counted(summary.left_out, "update"));

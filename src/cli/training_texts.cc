@@ -27,7 +27,7 @@ bool is_text(const std::string& path) {
 }
 
 using nlohmann::ordered_json;
-using Texts = std::deque<std::string>;
+using Strings = std::deque<std::string>;
 
 // As chat templates read it: text or value of a part of text.
 std::string text_of_part(const ordered_json& part, const std::string& where) {
@@ -41,19 +41,19 @@ std::string text_of_part(const ordered_json& part, const std::string& where) {
 // As chat templates write it, with tojson.
 std::string as_json(const ordered_json& value) { return jinja::to_json(jinja::from_json(value.dump(), "JSON"), {}); }
 
-void add_all_strings(const ordered_json& value, Texts& texts) {
+void add_all_strings(const ordered_json& value, Strings& texts) {
   if (value.is_string()) return texts.push_back(value.get<std::string>());
   if (value.is_structured())
     for (const ordered_json& one : value) add_all_strings(one, texts);
 }
 
-void add_calls(const ordered_json& calls, Texts& texts) {
+void add_calls(const ordered_json& calls, Strings& texts) {
   const jinja::Value all = jinja::from_json(calls.dump(), "JSON"), opened = text::with_calls_opened(all).value_or(all);
   for (const jinja::Value& call : opened.items()) texts.push_back(jinja::to_json(text::function_of(call), {}));
 }
 
 // A content is a string or a list of parts; what was thought goes by one of three names.
-void add_message(const ordered_json& message, const std::string& where, Texts& texts) {
+void add_message(const ordered_json& message, const std::string& where, Strings& texts) {
   for (const char* name : {"reasoning_content", "thinking", "reasoning"})
     if (const auto thought = message.find(name); thought != message.end() && thought->is_string()) {
       texts.push_back(thought->get<std::string>());
@@ -67,14 +67,14 @@ void add_message(const ordered_json& message, const std::string& where, Texts& t
     add_calls(*calls, texts);
 }
 
-void add_messages(const Conversation& chat, const std::string& where, Texts& texts, std::int64_t from = 0) {
+void add_messages(const Conversation& chat, const std::string& where, Strings& texts, std::int64_t from = 0) {
   const ordered_json all = ordered_json::parse(chat.messages);
   for (std::size_t i = static_cast<std::size_t>(std::max<std::int64_t>(0, from)); i < all.size(); ++i)
     add_message(all[i], where, texts);
 }
 
 // What a template writes beside the messages.
-void add_extras(const Conversation& chat, Texts& texts) {
+void add_extras(const Conversation& chat, Strings& texts) {
   if (!chat.tools.empty())
     for (const ordered_json& tool : ordered_json::parse(chat.tools)) texts.push_back(as_json(tool));
   if (!chat.documents.empty()) add_all_strings(ordered_json::parse(chat.documents), texts);

@@ -129,8 +129,17 @@ Node choice_schema(const OptionInfo& row, OnResume on_resume, const std::set<std
   return node;
 }
 
+// No other names are in the objects of `at`, which is at `path`, but in those that are open.
+void close(Node& at, const std::string& path, const std::set<std::string>& open) {
+  Node* properties = at.find("properties");
+  if (!properties) return;
+  if (!open.contains(path)) at.at_or_add("additionalProperties") = Node::scalar("false");
+  for (auto& [name, property] : properties->entries()) close(property, path.empty() ? name : path + "." + name, open);
+}
+
 Node schema_of(const std::string& title, const std::vector<OptionInfo>& rows, OnResume on_resume,
                const std::set<std::string>& above) {
+  std::set<std::string> open;  // sections with names of the user's
   Node schema = Node::map();
   if (!title.empty()) {
     set(schema, "$schema", "https://json-schema.org/draft/2020-12/schema");
@@ -139,6 +148,8 @@ Node schema_of(const std::string& title, const std::vector<OptionInfo>& rows, On
   set(schema, "type", "object");
   schema.at_or_add("properties") = Node::map();
   for (const OptionInfo& row : rows) {
+    if (const std::size_t name = row.path.find('<'); name != std::string::npos)
+      open.insert(row.path.substr(0, name == 0 ? 0 : name - 1));
     if (row.path.find("[]") != std::string::npos || row.path.find('<') != std::string::npos) continue;
     Node* at = &schema;
     const std::vector<std::string> parts = split(row.path, '.');
@@ -156,6 +167,7 @@ Node schema_of(const std::string& title, const std::vector<OptionInfo>& rows, On
     set(*at, "description", row.help);
     if (row.type != "section") set(*at, "x-on-resume", std::string(name_of(rule)));
   }
+  close(schema, "", open);
   return schema;
 }
 

@@ -9,6 +9,7 @@
 #include "base/option_words.h"
 #include "base/strings.h"
 #include "data/conversations.h"
+#include "data/fail.h"
 #include "data/prompt_fields.h"
 #include "data/training_fields.h"
 #include "hone/error.h"
@@ -26,9 +27,6 @@ std::string columns_for_asked(const std::vector<std::string>& names) {
   return advise_columns(found, {{"prompt", "question"}, {"answer", "solution"}});
 }
 
-[[noreturn]] void fail(const Place& place, const std::string& fact) {
-  throw Error(ErrorKind::data, fmt::format("{}: {}", place.text(), fact));
-}
 
 std::string answer_of(const json& value, const Form& form) {
   const json* found = form.answer.empty() ? nullptr : find_field(value, form.answer);

@@ -76,6 +76,9 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
   if (options.pictures)  // whose paths the file keeps
     hasher.update_field("pictures").update_field(options.pictures->fingerprint()).update_field(
         picture_folder(file.path, file.image_folder).string());
+  if (options.teacher_log_probs)
+    hasher.update_field("log-probabilities of a teacher")
+        .update_int(static_cast<std::uint64_t>(*options.teacher_log_probs));
   for (const std::optional<std::int32_t>& id : {tokenizer.bos_id, tokenizer.eos_id})
     hasher.update_int(static_cast<std::uint64_t>(id.value_or(-1)));
   hasher.update_int(tokenizer.adds_bos).update_int(tokenizer.adds_eos);
@@ -136,13 +139,17 @@ std::string key_of_tokens(const TokenStore& store, const Tokenizer& tokenizer) {
 
 void check_ids(const TokenStore& store, const std::function<std::string(std::int64_t doc)>& name_of,
                std::int64_t vocab_size) {
-  if (vocab_size <= 0 || (store.counts().max_id < vocab_size && store.highest_exception() < vocab_size)) return;
+  if (vocab_size <= 0 || (store.counts().max_id < vocab_size && store.highest_exception() < vocab_size &&
+                          store.taught().highest_id() < vocab_size))
+    return;
   each_document(store, [&](std::int64_t doc, const auto& ids, const auto& labels) {
     const std::int64_t target = store.is_tagged() ? -1 : *std::max_element(labels.begin(), labels.end());
-    const std::int64_t highest = std::max(*std::max_element(ids.begin(), ids.end()), target);
+    const std::int64_t taught = store.taught().highest_id(store.begin(doc), store.end(doc));
+    const std::int64_t highest = std::max({*std::max_element(ids.begin(), ids.end()), target, taught});
     if (highest >= vocab_size)
-      throw Error(ErrorKind::data, fmt::format("{}: token id {}; expected less than the model's vocabulary of {}",
-                                               name_of(doc), highest, vocab_size))
+      throw Error(ErrorKind::data, fmt::format("{}: token id {}{}; expected less than the model's vocabulary of {}",
+                                               name_of(doc), highest,
+                                               highest == taught ? " in its log-probabilities" : "", vocab_size))
           .hint("is this the model's tokenizer?");
   });
 }
@@ -205,7 +212,7 @@ CachedTokens tokens_of(const std::vector<Record>& records, const std::string& na
     return true;
   };
   Pipeline pipeline(read, how);
-  for (Pipeline::Item item; pipeline.next(item);) add_record(*store, item.record, item.tokens, item.record.line);
+  for (Pipeline::Item item; pipeline.next(item);) add_record(*store, item.record, item.tokens, item.record.line, name);
   check_ids(*store, [&](std::int64_t doc) { return fmt::format("{}:{}", name, store->line(doc)); },
             options.vocab_size);
   std::string key = key_of_tokens(*store, tokenizer);

@@ -296,6 +296,8 @@ HostDoc PackedDataset::doc_of(const FilePart& part, const Piece& piece) const {
   doc.targets.assign(piece.length, -100);
   store.copy_labels(piece.first_target(), piece.targets_end(), doc.targets.data());
   if (store.counts_characters()) doc.per_document["characters"] = store.characters(piece.doc);
+  if (store.taught().is_there())
+    doc.taught = store.taught().targets(piece.first_target(), piece.targets_end(), piece.length);
   if (auto placed = store.pictures(piece.begin, piece.end()); !placed.empty())
     doc.pictures = data::doc_pictures(std::move(placed), options_.pictures, record_name(doc.record));
   if (data::are_texts(options_.records)) data::put_score(store, piece, doc);

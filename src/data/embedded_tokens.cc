@@ -99,6 +99,11 @@ RecordTokens from_texts(const EmbeddingRecord& record, const Tokenising& how, co
   return all;
 }
 
+std::int64_t documents_of(const EmbeddingRecord& record, RecordKind records) {
+  if (!record.label.empty()) return 1;
+  return (records == RecordKind::ranked ? 1 : 2) + std::ssize(record.others);
+}
+
 void require_rest(const std::string& prompt, const char* of, const Tokenising& how) {
   if (prompt.empty() || !how.labelled || how.labelled->most == 0 || how.labelled->keep_end) return;
   const std::size_t tokens = how.tokenizer.encode_fitting({.first = prompt, .second = {}}, 0).ids.size();

@@ -16,6 +16,9 @@ RecordTokens labelled_tokens(const TextPair& texts, std::string label, const Tok
 RecordTokens from_texts(const EmbeddingRecord& record, const Tokenising& how, const std::string& place);
 inline constexpr char kClassMark = '=';
 
+// How many documents that makes of a record: of a query with texts, or of a text alone.
+std::int64_t documents_of(const EmbeddingRecord& record, RecordKind records);
+
 // Behind a prompt that fills max_length every text would be the same. Throws Error(config).
 void require_rest(const std::string& prompt, const char* of, const Tokenising& how);
 

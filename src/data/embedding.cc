@@ -75,23 +75,19 @@ std::vector<std::string> numbered_negatives(const std::vector<std::string>& name
 }
 
 double score_in(const json& value, const FieldPlace& given, const char* expected) {
-  const std::optional<double> number = value.is_number()   ? std::optional(value.get<double>())
-                                       : value.is_string() ? parse_double(trim(value.get_ref<const std::string&>()))
-                                                           : std::nullopt;
-  if (!number || !std::isfinite(*number))
-    throw given.bad(value.is_string() ? hone::quoted(value.get_ref<const std::string&>()) : type_of(value), expected);
-  return *number;
+  if (value.is_number() && std::isfinite(value.get<double>())) return value.get<double>();
+  if (!value.is_string()) throw given.bad(type_of(value), expected);
+  const auto& text = value.get_ref<const std::string&>();
+  const Error bad = given.bad(hone::quoted(text), expected);
+  if (!parse_double(trim(text)) && !text.starts_with('[')) throw bad;
+  throw Error(bad).hint("in quotes it is a text: write it without them");
 }
 
-// Of a list, or of a text that holds one, as tables have it; nothing: it is no list.
+// Nothing: it is no list.
 std::optional<std::vector<double>> scores_in(const json& value, const FieldPlace& given) {
-  json list = value;
-  if (value.is_string() && trim(value.get_ref<const std::string&>()).starts_with('['))
-    list = json::parse(value.get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
-  if (list.is_discarded()) throw given.bad(hone::quoted(value.get_ref<const std::string&>()), "a list of numbers");
-  if (!list.is_array()) return std::nullopt;
+  if (!value.is_array()) return std::nullopt;
   std::vector<double> scores;
-  for (const json& one : list) scores.push_back(score_in(one, given, "a list of numbers"));
+  for (const json& one : value) scores.push_back(score_in(one, given, "a list of numbers"));
   return scores;
 }
 
@@ -115,7 +111,7 @@ void put_scores(const json& value, const FieldPlace& given, bool is_list, Embedd
   for (const double margin : scores) record.scores.push_back(-margin);
 }
 
-// A query, and what is read beside it: one text with others, or a list of them, whose scores are then known.
+// A query, and what is read beside it: one text with others, or a list of them.
 Form texts_form(const std::vector<std::string>& names, const std::function<std::string(const char*)>& maybe,
                 const std::function<void(const std::string&)>& missing, const Place& place) {
   Form form;
@@ -134,7 +130,14 @@ Form texts_form(const std::vector<std::string>& names, const std::function<std::
                                                hone::quoted(other), hone::quoted(form.documents)))
           .hint(ignore_words(form.documents) + " passes over it");
   form.more_negatives.clear();
-  if (form.score.empty()) missing("scores");
+  return form;
+}
+
+// The same, where a list has scores.
+Form scored_form(const std::vector<std::string>& names, const std::function<std::string(const char*)>& maybe,
+                 const std::function<void(const std::string&)>& missing, const Place& place) {
+  Form form = texts_form(names, maybe, missing, place);
+  if (!form.documents.empty() && form.score.empty()) missing("scores");
   return form;
 }
 
@@ -180,8 +183,13 @@ Form embedding_form(const std::vector<std::string>& names, const std::map<std::s
   Form alone{.text = maybe("text"), .label = maybe("label")};
   const bool has_more = !one_of(maybe, {"query", "anchor", "sentence1"}, place).empty() ||
                         !one_of(maybe, {"positive", "sentence2"}, place).empty() || !maybe("documents").empty();
-  if (!has_more && !alone.text.empty() && !alone.label.empty()) return alone;
-  return texts_form(names, maybe, missing, place);
+  if (has_more || alone.text.empty() || alone.label.empty()) return scored_form(names, maybe, missing, place);
+  if (const std::string score = one_of(maybe, {"score", "scores"}, place); !score.empty())
+    throw Error(ErrorKind::data,
+                fmt::format("{}: a text with {}, and {}; expected a text with a label, or two texts with a score",
+                            place.text(), hone::quoted(alone.label), hone::quoted(score)))
+        .hint(ignore_words(score) + " passes over it");
+  return alone;
 }
 
 Form ranked_form(const std::vector<std::string>& names, const std::map<std::string, std::string>& columns,
@@ -193,7 +201,27 @@ Form ranked_form(const std::vector<std::string>& names, const std::map<std::stri
                             place.text(), hone::quoted(name), names.empty() ? "none" : list_names(names)))
         .hint(columns_for_lists(names));
   };
-  return texts_form(names, field_finder(names, columns, missing), missing, place);
+  return scored_form(names, field_finder(names, columns, missing), missing, place);
+}
+
+Form unscored_form(const std::vector<std::string>& names, const std::map<std::string, std::string>& columns,
+                   const Place& place) {
+  const auto missing = [&](const std::string& name) {
+    throw Error(ErrorKind::data,
+                fmt::format("{}: no field {}; found {}; expected query, and documents, or positive and negative (or "
+                            "negatives)",
+                            place.text(), hone::quoted(name), names.empty() ? "none" : list_names(names)))
+        .hint(columns_for_lists(names));
+  };
+  Form form = texts_form(names, field_finder(names, columns, missing), missing, place);
+  form.score.clear();
+  return form;
+}
+
+json score_of_text(const std::string& text) {
+  if (const auto number = parse_double(trim(text)); number && std::isfinite(*number)) return *number;
+  const json list = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return list.is_array() ? list : json(text);
 }
 
 EmbeddingRecord read_embedding(const json& value, const Form& form, const Place& place) {

@@ -26,9 +26,16 @@ Form embedding_form(const std::vector<std::string>& names, const std::map<std::s
 Form ranked_form(const std::vector<std::string>& names, const std::map<std::string, std::string>& columns,
                  const Place& place);
 
-// negative, negatives, negative_1, negative_2, …: a text, or a list of texts. score (or scores): a number, also as
-// text, of two texts; of more a list with one for each of them, or by how much the first is above each other. Throws
-// Error(data), also for a text that is empty.
+// The same of texts that are only to be scored: what they are worth is not read.
+Form unscored_form(const std::vector<std::string>& names, const std::map<std::string, std::string>& columns,
+                   const Place& place);
+
+// A score as a table's cell, or a template, has it: a number or a list; what is neither stays a text.
+nlohmann::ordered_json score_of_text(const std::string& text);
+
+// negative, negatives, negative_1, negative_2, …: a text, or a list of texts. score (or scores): a number, of two
+// texts; of more a list with one for each of them, or by how much the first is above each other. Throws Error(data),
+// also for a text that is empty, and for a number that is written as a text.
 EmbeddingRecord read_embedding(const nlohmann::ordered_json& value, const Form& form, const Place& place);
 
 }  // namespace hone::data

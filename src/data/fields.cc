@@ -20,6 +20,7 @@
 #include "data/preference.h"
 #include "data/questions.h"
 #include "data/tagged.h"
+#include "data/teacher_fields.h"
 #include "data/prompt_fields.h"
 #include "data/seq2seq.h"
 #include "data/training_fields.h"
@@ -137,9 +138,11 @@ FieldMap::FieldMap(const SourceFile& file)
       records_(file.records),
       problem_type_(file.problem_type),
       pictures_(file.pictures && file.records == RecordKind::language),
+      teacher_(file.teacher_log_probs && file.records == RecordKind::language),
       picture_folder_(picture_folder(file.path, file.image_folder)) {
   unmet_ = templates_.variables();
-  const std::vector<std::string>& all = known_fields(records_);
+  std::vector<std::string> all = known_fields(records_);
+  if (teacher_) all.insert(all.end(), teacher_fields().begin(), teacher_fields().end());
   for (auto& [known, field] : columns_) {
     const std::string made = templates_.made_field(known);
     if (!made.empty()) field = made;
@@ -154,6 +157,8 @@ FieldMap::FieldMap(const SourceFile& file)
       throw std::move(error).hint(
           "labels are learnt by objective: classification, of answers by objective: kto; hone "
           "inspect data --data.records labelled, or judged, shows them");
+    if (has(teacher_fields(), known))
+      throw std::move(error).hint("objective: {type: distillation, teacher_logprobs: true} learns from it");
     if (!near.empty() && !field.empty()) throw std::move(error).hint("did you mean " + near + "?");
     if (has(all, field))
       throw std::move(error).hint("what is read comes first: " + columns_words({{field, known}}));
@@ -181,7 +186,7 @@ Form FieldMap::form_of(const std::vector<std::string>& names, const Place& place
   if (records_ == RecordKind::steps) return steps_form(wanted, columns_, place);
   if (records_ == RecordKind::question) return question_form(wanted, columns_, place);
   if (records_ == RecordKind::seq2seq) return seq2seq_form(wanted, columns_, place);
-  return columns_.empty() ? own_form(wanted, place) : renamed_form(wanted, place);
+  return language_form(wanted, place);
 }
 
 namespace {
@@ -217,6 +222,18 @@ Form without_missing_extras(Form form, const json& value) {
 }
 
 }  // namespace
+
+Form FieldMap::language_form(const std::vector<std::string>& names, const Place& place) const {
+  Form form = columns_.empty() ? own_form(names, place) : renamed_form(names, place);
+  if (!teacher_) return form;
+  form.logprobs = source_of("logprobs");
+  if (!can_have(names, form.logprobs))
+    throw Error(ErrorKind::data, fmt::format("{}: no field {} with a teacher's log-probabilities; found {}",
+                                             place.text(), hone::quoted(form.logprobs), list_names(names)))
+        .hint("hone teach makes such files; " + columns_words({{"logprobs", "..."}}) + " names another field");
+  if (can_have(names, source_of("target_token_ids"))) form.logprob_ids = source_of("target_token_ids");
+  return form;
+}
 
 Form FieldMap::own_form(const std::vector<std::string>& names, const Place& place) const {
   const bool text = has(names, "text"), ids = has(names, "input_ids");
@@ -324,11 +341,19 @@ bool FieldMap::is_conversation(const json& value, const Form& form) const {
   return form.is_conversation() || (!form.prompt.empty() && find_field(value, form.prompt)->is_array());
 }
 
+// Those that a template has made, of a text.
+void FieldMap::number_scores(json& value) const {
+  for (const char* known : {"score", "scores"}) {
+    const auto made = value.find(templates_.made_field(known));
+    if (made != value.end() && made->is_string()) *made = score_of_text(made->get<std::string>());
+  }
+}
+
 void FieldMap::read(json value, const Place& place, Record& record) {
   record = Record();
   record.line = place.line;
   const bool language = records_ == RecordKind::language;
-  if (value.is_string() && columns_.empty() && language) {
+  if (value.is_string() && columns_.empty() && language && !teacher_) {
     record.content = TextRecord{value.get<std::string>()};
     return;
   }
@@ -338,6 +363,7 @@ void FieldMap::read(json value, const Place& place, Record& record) {
                                              : columns_.empty() ? " or a string"
                                                                 : ", as columns name fields"));
   templates_.fill(value, place);
+  if (are_texts(records_)) number_scores(value);
   std::vector<std::string> names;
   for (const auto& [name, field] : value.items())
     if (!field.is_null()) names.push_back(name);
@@ -352,6 +378,7 @@ void FieldMap::read(json value, const Place& place, Record& record) {
   check_extras(chat, !form.instruction.empty(), place);
   check_unread(value, form, place, record);
   note_renamed(names, form, record);
+  if (teacher_) record.teacher = read_teacher(value, form, place);
   if (!form.chosen.empty()) {
     chat ? void(record.content = read_chat_pair(value, form, place))
          : void(record.content = read_text_pair(value, form, place));

@@ -44,6 +44,7 @@ class FieldMap {
 
  private:
   Form own_form(const std::vector<std::string>& names, const Place& place) const;
+  Form language_form(const std::vector<std::string>& names, const Place& place) const;
   Form renamed_form(const std::vector<std::string>& names, const Place& place) const;
   ChatRecord read_conversation(const nlohmann::ordered_json& value, const Form& form, const Place& place,
                                std::vector<PictureFile>* pictures = nullptr) const;
@@ -53,6 +54,7 @@ class FieldMap {
   bool is_conversation(const nlohmann::ordered_json& value, const Form& form) const;
   // The field that would be read if it were not null; "" = there is none. names: of the others.
   std::string null_field(const nlohmann::ordered_json& value, const std::vector<std::string>& names) const;
+  void number_scores(nlohmann::ordered_json& value) const;
   void check_unread(const nlohmann::ordered_json& value, const Form& form, const Place& place, Record& record);
   void note_renamed(const std::vector<std::string>& names, const Form& form, Record& record);
   // Whether the field is passed over without a word, as the recipe says; throws for one that may not be.
@@ -62,7 +64,7 @@ class FieldMap {
   ColumnTemplates templates_;
   RecordKind records_;
   ProblemType problem_type_;
-  bool pictures_;
+  bool pictures_, teacher_;
   std::filesystem::path picture_folder_;
   std::set<std::string> told_;
   std::set<std::string> unmet_;  // fields that columns name, that records may lack and that none has had so far

@@ -14,7 +14,8 @@ std::vector<std::string> Form::fields() const {
   for (const std::string* name :
        {&text, &prompt, &completion, &input_ids, &labels, &text_pair, &label, &chosen, &rejected, &answer,
         &choices, &messages, &instruction, &input, &output, &history, &system, &tools, &documents, &variables, &images,
-        &query, &positive, &negatives, &score, &words, &tags, &entities, &steps, &question, &context, &answers, &id})
+        &query, &positive, &negatives, &score, &words, &tags, &entities, &steps, &question, &context, &answers, &id,
+        &logprobs, &logprob_ids})
     if (!name->empty()) all.push_back(*name);
   all.insert(all.end(), more_negatives.begin(), more_negatives.end());
   return all;

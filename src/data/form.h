@@ -24,6 +24,7 @@ struct Form {
   std::vector<std::string> more_negatives = {};                       // of negative_1, negative_2, …
   std::string question = {}, context = {}, answers = {}, id = {};  // of questions about a text
   std::string words = {}, tags = {}, entities = {}, steps = {};  // of labels for tokens; tags also of steps
+  std::string logprobs = {}, logprob_ids = {};  // of a teacher
   std::vector<std::string> fields() const;  // all that are used
   bool is_conversation() const { return !messages.empty() || !instruction.empty(); }
 };

@@ -10,6 +10,7 @@
 #include "base/option_words.h"
 #include "base/strings.h"
 #include "data/conversations.h"
+#include "data/fail.h"
 #include "data/preference.h"
 #include "data/prompt_fields.h"
 #include "hone/error.h"
@@ -19,14 +20,14 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::initializer_list<const char*> kLabels = {"label", "kto_tag",  "desirable", "is_good",
+constexpr std::initializer_list<const char*> kJudged = {"label", "kto_tag",  "desirable", "is_good",
                                                         "good",  "feedback", "thumbs_up", "rating"};
 
 // Columns for well-known names; shown, never used unasked.
 std::string proposed_columns(const std::vector<std::string>& names) {
   const Columns found = {{"prompt", first_of(names, {"prompt", "question", "query", "input", "context"})},
                          {"completion", first_of(names, {"completion", "answer", "response", "output", "generation"})},
-                         {"label", first_of(names, kLabels)}};
+                         {"label", first_of(names, kJudged)}};
   return advise_columns(found, {{"prompt", "question"}, {"completion", "answer"}, {"label", "liked"}});
 }
 
@@ -36,9 +37,6 @@ Error bad_judgement(const std::string& got, const std::string& field, const Plac
       .hint("true: an answer to give; false: one not to give; other words and degrees are not known");
 }
 
-[[noreturn]] void fail(const Place& place, const std::string& fact) {
-  throw Error(ErrorKind::data, fmt::format("{}: {}", place.text(), fact));
-}
 
 }  // namespace
 
@@ -78,7 +76,7 @@ Form judged_form(const std::vector<std::string>& names, const std::map<std::stri
   const auto has_side = [&](const char* known) { return can_have(names, source_of(known)); };
   if (form.label.empty() && (has_side("chosen") || has_side("chosen_messages")))
     return preference_form(names, columns, place);
-  if (form.label.empty() && first_of(names, kLabels).empty())
+  if (form.label.empty() && first_of(names, kJudged).empty())
     throw Error(ErrorKind::data, fmt::format("{}: no field {}; found {}", place.text(),
                                              hone::quoted(source_of("label")), list_names(names)))
         .hint("label is true for an answer to give, false for one not to give; " + columns_words({{"label", "liked"}}) +

@@ -112,6 +112,29 @@ struct Loader::State {
   }
 };
 
+namespace {
+
+// What packing gives rows to: documents, or what belongs together, as pairs and lists of them do. Without packing there
+// are as many rows.
+struct Units {
+  std::int64_t count = 0;
+  const char* noun = "document";
+};
+Units units_of(const Dataset& data) {
+  Units made;
+  for (std::int64_t row = 0; row < data.rows(); ++row) {
+    std::int64_t last = -1;
+    for (const HostDoc& doc : data.row(row)) {
+      if (doc.group >= 0) made.noun = "record";
+      made.count += doc.group < 0 || doc.group != last;
+      last = doc.group;
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
 void Loader::check(const Dataset& data, const Options& options) {
   if (options.batch_size < 1 || options.accumulate < 1)
     throw Error(ErrorKind::config, fmt::format("trainer: batch_size {} and accumulate {}; expected at least 1",
@@ -119,17 +142,13 @@ void Loader::check(const Dataset& data, const Options& options) {
   std::int64_t most = options.batch_size;
   for (const Stage& stage : options.warmup) most = std::max(most, stage.batch_size);
   if (data.epoch_rows() >= most) return;
-  // A hint that helps: without packing there are as many rows as pieces, or pairs of them.
   const std::int64_t rows = data.epoch_rows();
-  const HostRow some = data.rows() > 0 ? data.row(0) : HostRow();
-  const bool pairs = some.size() > 1 && some[0].group >= 0 && some[0].group == some[1].group;
-  const std::int64_t pieces = data.report().pieces / (pairs ? 2 : 1);
+  const auto [units, noun] = units_of(data);
   std::string hint = fmt::format("set trainer.batch_size to {}", rows);
-  if (pieces >= most)
-    hint += fmt::format(", or data.packing: none, which gives each of the {} its own row",
-                        counted(pieces, pairs ? "pair" : "document"));
-  else if (pieces > rows)
-    hint += fmt::format(", or to at most {} with data.packing: none", pieces);
+  if (units > data.rows() && units >= most)
+    hint += fmt::format(", or data.packing: none, which gives each of the {} its own row", counted(units, noun));
+  else if (units > data.rows())
+    hint += fmt::format(", or to at most {} with data.packing: none", units);
   throw Error(ErrorKind::data,
               fmt::format("data: {} per epoch; expected at least one batch of {}", counted(rows, "row"), most))
       .hint(hint);

@@ -1,5 +1,6 @@
 // Rows to a batch.
 #include <algorithm>
+#include <limits>
 
 #include "base/plugin.h"
 #include "hone/data.h"
@@ -50,6 +51,28 @@ void put_extra(HostBatch& batch, std::int64_t cell, const HostDoc& doc) {
   }
 }
 
+// Of rows whose teachers said different numbers of tokens the batch has the largest.
+void put_taught(HostBatch& batch, const std::vector<HostRow>& rows) {
+  TaughtTargets& all = batch.taught;
+  for (const HostRow& row : rows)
+    for (const HostDoc& doc : row) all.width = std::max(all.width, doc.taught.width);
+  if (all.width == 0) return;
+  all.ids.assign(batch.ids.size() * static_cast<std::size_t>(all.width), 0);
+  all.log_probs.assign(all.ids.size(), -std::numeric_limits<float>::infinity());
+  for (std::int64_t i = 0; i < batch.rows; ++i) {
+    std::int64_t cell = i * batch.length;
+    for (const HostDoc& doc : rows[static_cast<std::size_t>(i)]) {
+      const std::int64_t own = doc.taught.width;
+      HONE_ASSERT(std::ssize(doc.taught.ids) == own * std::ssize(doc.ids));
+      for (std::int64_t t = 0; own > 0 && t < std::ssize(doc.ids); ++t) {
+        std::copy_n(doc.taught.ids.begin() + t * own, own, all.ids.begin() + (cell + t) * all.width);
+        std::copy_n(doc.taught.log_probs.begin() + t * own, own, all.log_probs.begin() + (cell + t) * all.width);
+      }
+      cell += std::ssize(doc.ids);
+    }
+  }
+}
+
 }  // namespace
 
 HostBatch collate(std::vector<HostRow> rows, const Collator* collator, std::int32_t pad_id, const Random& random) {
@@ -91,6 +114,7 @@ HostBatch pad(const std::vector<HostRow>& rows, std::int32_t pad_id) {
     }
   }
   add_pictures(batch.pictures, pictured);
+  put_taught(batch, rows);
   for (auto& [name, column] : batch.extra) {  // documents that did not say have 0
     if (column.per == HostColumn::Per::token) continue;
     const auto width = static_cast<std::size_t>(column.width);

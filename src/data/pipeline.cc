@@ -62,7 +62,8 @@ std::size_t bytes_of(const Record& record) {
       return size;
     }
   };
-  return std::visit(Sizes(), record.content);
+  const std::size_t said = record.teacher ? record.teacher->ids.size() * (sizeof(std::int32_t) + sizeof(float)) : 0;
+  return said + std::visit(Sizes(), record.content);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/option_words.h"
 #include "base/strings.h"
 #include "data/conversations.h"
+#include "data/fail.h"
 #include "data/prompt_fields.h"
 #include "data/shared_prompt.h"
 #include "data/training_fields.h"
@@ -19,7 +20,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 // Columns for well-known names; shown, never used unasked.
-std::string proposed_columns(const std::vector<std::string>& names) {
+std::string proposed_pair_columns(const std::vector<std::string>& names) {
   const Columns found = {
       {"prompt", first_of(names, {"prompt", "question", "instruction", "query", "input", "context"})},
       {"chosen", first_of(names, {"chosen", "preferred", "better", "answer_w", "response_j", "accepted"})},
@@ -50,7 +51,7 @@ class Names {
                 fmt::format("{}: no field {}; found {}; expected chosen and rejected, and a prompt "
                             "unless both begin with it",
                             place_.text(), hone::quoted(name), names_.empty() ? "none" : list_names(names_)))
-        .hint(proposed_columns(names_));
+        .hint(proposed_pair_columns(names_));
   }
 
  private:
@@ -59,9 +60,6 @@ class Names {
   const Place& place_;
 };
 
-[[noreturn]] void fail(const Place& place, const std::string& fact) {
-  throw Error(ErrorKind::data, fmt::format("{}: {}", place.text(), fact));
-}
 
 [[noreturn]] void fail_equal(const Place& place) {
   throw Error(ErrorKind::data, place.text() + ": chosen and rejected are equal: there is nothing to prefer")

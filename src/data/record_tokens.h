@@ -43,6 +43,7 @@ class Tokenising {
   const std::string query_prompt = {}, document_prompt = {};  // of texts to embed
   const std::string chat_template_kwargs = {};  // of all conversations (Dataset::Options)
   const bool keep_references = false;
+  const std::optional<std::int64_t> teacher_log_probs = {};
   // The tokenizer's chat template, parsed when the first conversation comes. Throws Error(config) when it has none.
   const text::ChatTemplate& chat_template() const;
   // Says once that the template does not end the assistant's turns with a special token.
@@ -61,6 +62,7 @@ struct RecordTokens : Tokens {
   Role role = Role::none;
   std::optional<std::uint32_t> characters = {};  // of an answer to choose from
   std::vector<PlacedPicture> pictures = {};
+  std::optional<DocTeacher> teacher = {};
   std::vector<std::string> references = {};    // Dataset::references; none: they are not kept
   std::vector<RecordTokens> companions = {};  // the other documents of the record: rejected, where this is chosen
 };

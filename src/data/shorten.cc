@@ -29,6 +29,11 @@ HostDoc part_of(const HostDoc& doc, std::int64_t begin, std::int64_t end) {
   for (const auto& [name, values] : doc.per_token) made.per_token[name] = part(values);
   made.per_document = doc.per_document;
   made.numbers = doc.numbers;
+  const std::int64_t width = doc.taught.width;
+  const auto taught = [&](const auto& values) {
+    return std::decay_t<decltype(values)>(values.begin() + begin * width, values.begin() + end * width);
+  };
+  made.taught = {width, taught(doc.taught.ids), taught(doc.taught.log_probs)};
   return made;
 }
 

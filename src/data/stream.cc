@@ -7,6 +7,8 @@
 #include <atomic>
 #include <deque>
 #include <limits>
+#include <mutex>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -17,6 +19,7 @@
 #include "base/signals.h"
 #include "base/strings.h"
 #include "data/cache.h"
+#include "data/embedded_tokens.h"
 #include "data/files.h"
 #include "data/indexed_line.h"
 #include "data/labels.h"
@@ -43,6 +46,7 @@ struct Entry {
 using Paths = std::vector<std::string>;
 
 constexpr std::int64_t kMostIndexed = 1 << 11;  // files whose records' numbers have room for an index in a line
+constexpr std::int64_t kFirstRecords = 256;      // of an entry, whose sizes those of all are taken for
 constexpr std::uint64_t kMostPerRowToken = 16;  // tokens that a window reads for each that stands in its rows
 
 // Records of all files are numbered in one row, so that a number says file and line.
@@ -65,12 +69,17 @@ class Stream final : public TrainingData {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::shared_ptr<const Paths>& paths() const { return paths_; }
   std::string title() const;
+  std::optional<RecordSizes> first_sizes() const;
 
  private:
+  std::vector<std::int64_t> first_documents(const Entry& entry) const;
+
   std::vector<Entry> entries_;  // that have a weight
   std::shared_ptr<const Tokenizer> tokenizer_;
   Dataset::Options options_;
   std::shared_ptr<const Paths> paths_;
+  mutable std::once_flag looked_;
+  mutable std::optional<RecordSizes> first_sizes_;
 };
 
 Stream::Stream(const std::vector<DataFile>& files, std::shared_ptr<const Tokenizer> tokenizer, Dataset::Options options)
@@ -104,6 +113,37 @@ std::string Stream::title() const {
   return paths_->size() == 1 ? paths_->front() : fmt::format("{} and {} more", paths_->front(), paths_->size() - 1);
 }
 
+// Of each of an entry's first records.
+std::vector<std::int64_t> Stream::first_documents(const Entry& entry) const {
+  const auto is_gone = [](const DataFile& file) { return io::is_pipe(file.path); };
+  std::vector<std::int64_t> all;
+  if (std::any_of(entry.files.begin(), entry.files.end(), is_gone)) return all;
+  const auto check = [] {
+    if (StopSignal::stop_requested()) StopSignal::check("looking at data");
+  };
+  EntryReader reader(entry.files, options_.records, options_.problem_type, check);
+  try {
+    for (Record record; std::ssize(all) < kFirstRecords && reader.next(record) && reader.mark().pass == 0;)
+      if (const auto* texts = record.as<EmbeddingRecord>()) all.push_back(documents_of(*texts, options_.records));
+  } catch (const Error& error) {  // the step that reads the record says where it is
+    if (error.kind() != ErrorKind::data) throw;
+  }
+  return all;
+}
+
+std::optional<RecordSizes> Stream::first_sizes() const {
+  std::call_once(looked_, [&] {
+    if (!are_texts(options_.records)) return;
+    std::vector<std::int64_t> all;
+    for (const Entry& entry : entries_)
+      for (const std::int64_t documents : first_documents(entry)) all.push_back(documents);
+    if (all.empty()) return;
+    const double sum = std::accumulate(all.begin(), all.end(), 0.0);
+    first_sizes_ = {*std::max_element(all.begin(), all.end()), sum / static_cast<double>(all.size())};
+  });
+  return first_sizes_;
+}
+
 std::string Stream::fingerprint() const {
   Hasher hasher;
   hasher.update_field("hone stream 2").update_field(tokenizer_->fingerprint);
@@ -130,6 +170,9 @@ std::string Stream::fingerprint() const {
         .update_field(options_.targets.target_language);
   if (options_.problem_type != ProblemType::single_label_classification)
     hasher.update_field("problem type").update_int(static_cast<std::uint64_t>(options_.problem_type));
+  if (options_.teacher_log_probs)
+    hasher.update_field("log-probabilities of a teacher")
+        .update_int(static_cast<std::uint64_t>(*options_.teacher_log_probs));
   if (!options_.chat_template_kwargs.empty())
     hasher.update_field("variables of the chat template").update_field(options_.chat_template_kwargs);
   if (options_.pictures) hasher.update_field("pictures").update_field(options_.pictures->fingerprint());
@@ -153,7 +196,9 @@ class Live {
       : entry_(entry),
         reader_(entry.files, how.records, how.problem_type, std::move(waiting), how.pictures != nullptr,
                 how.chat_template_kwargs),
-        pipeline_([this](Pipeline::Item& item) { return read(item); }, how, threads) {}
+        pipeline_([this](Pipeline::Item& item) { return read(item); }, how, threads) {
+    reader_.set_teacher(how.teacher_log_probs.has_value());
+  }
 
   void go_to(const EntryPosition& position) {
     reader_.go_to(position.from, position.at);
@@ -338,7 +383,7 @@ std::int64_t StreamReader::add(TokenStore& store, Live& live, const Live::Taken&
       record, taken.item.tokens, [&] { return stream_.record_name(number); }, stream_.tokenizer(), stream_.options());
   live.count(taken, in_rows);
   tell_unread(taken.item.path, record.unread);
-  add_record(store, record, taken.item.tokens, number);
+  add_record(store, record, taken.item.tokens, number, taken.item.path);
   return in_rows;
 }
 
@@ -434,6 +479,11 @@ std::shared_ptr<const TrainingData> open_stream(const std::vector<DataFile>& fil
   if (options.deduplicate)
     throw Error(ErrorKind::config, "data.deduplicate: data.train is a stream, of which nobody remembers all records");
   return std::make_shared<Stream>(files, std::move(tokenizer), options);
+}
+
+std::optional<RecordSizes> sizes_of_first(const TrainingData& data) {
+  const auto* stream = dynamic_cast<const Stream*>(&data);  // a program's own kind of data says nothing
+  return stream ? stream->first_sizes() : std::nullopt;
 }
 
 std::shared_ptr<const Dataset> first_window(const TrainingData& stream) {

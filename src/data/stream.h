@@ -1,7 +1,9 @@
 // Data that are read while they are trained on: a window of records at a time is tokenised, cut, packed and shuffled.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "hone/data.h"
@@ -18,6 +20,15 @@ bool is_stream(const std::vector<DataFile>& files);
 std::shared_ptr<const TrainingData> open_stream(const std::vector<DataFile>& files,
                                                 std::shared_ptr<const Tokenizer> tokenizer,
                                                 const Dataset::Options& options);
+
+// How many documents records of texts to embed or to rank have.
+struct RecordSizes {
+  std::int64_t most = 0;
+  double mean = 0;
+};
+// Of the first records of each of the stream's entries, which are read for it, once; nothing: they are pipes, whose
+// records are gone once they are read, or no records of texts. What is wrong with a record is left to who trains on it.
+std::optional<RecordSizes> sizes_of_first(const TrainingData& stream);
 
 // What the first window would be; reads it. Throws Error(data) where it has no row.
 std::shared_ptr<const Dataset> first_window(const TrainingData& stream);

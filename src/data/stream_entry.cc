@@ -16,8 +16,9 @@ namespace hone::data {
 namespace {
 
 std::uint64_t hash_of(std::string_view text, std::uint64_t hash) { return hash64(text, hash + 1); }
-std::uint64_t hash_of(const std::vector<std::int32_t>& ids, std::uint64_t hash) {
-  return hash_of(std::string_view(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(ids[0])), hash);
+template <class T>
+std::uint64_t hash_of(const std::vector<T>& values, std::uint64_t hash) {
+  return hash_of(std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)), hash);
 }
 
 // What has been read so far, and one record more.
@@ -112,6 +113,7 @@ std::string EntryReader::name() const { return name_of(file()); }
 void EntryReader::open() {
   SourceFile told = source_file(file(), records_, problem_type_, pictures_);
   told.waiting = waiting_;
+  told.teacher_log_probs = teacher_log_probs_;
   told.chat_template_kwargs = with_others(told.chat_template_kwargs, chat_template_kwargs_);
   source_ = open_source(told, file().source);
 }
@@ -123,6 +125,8 @@ bool EntryReader::next_of_file(Record& record) {
   ++mark_.records;
   mark_.hash = std::visit(AndRecord{mark_.hash}, record.content);
   for (const PictureFile& one : record.pictures) mark_.hash = hash_of(one.bytes, hash_of(one.path, mark_.hash));
+  if (const auto& said = record.teacher)
+    mark_.hash = hash_of(said->log_probs, hash_of(said->ids, hash_of(said->counts, mark_.hash)));
   if (again_) mark_.place = source_->place();  // in a pipe nobody can go anywhere
   return true;
 }

@@ -15,15 +15,15 @@ namespace hone::data {
 namespace {
 
 using json = nlohmann::ordered_json;
-using Names = std::vector<std::string>;
+using FieldNames = std::vector<std::string>;
 
-Error no_field(const Names& names, const std::string& wanted, const char* expected, const Place& place) {
+Error no_field(const FieldNames& names, const std::string& wanted, const char* expected, const Place& place) {
   return Error(ErrorKind::data,
                fmt::format("{}: no field {}; found {}; expected {}", place.text(), hone::quoted(wanted),
                            names.empty() ? "none" : list_names(names), expected));
 }
 
-std::string taggings(const Names& names) {
+std::string taggings(const FieldNames& names) {
   const Columns found = {
       {"tokens", first_of(names, {"tokens", "words", "token", "word", "sentence_tokens"})},
       {"tags", first_of(names, {"tags", "ner_tags", "labels", "ner", "pos_tags", "pos", "upos", "tag", "label"})}};
@@ -162,7 +162,7 @@ const std::vector<std::string>& steps_fields() {
   return names;
 }
 
-Form tagged_form(const Names& names, const std::map<std::string, std::string>& columns, const Place& place) {
+Form tagged_form(const FieldNames& names, const std::map<std::string, std::string>& columns, const Place& place) {
   constexpr const char* kExpected = "tokens and tags, or text and entities";
   const auto missing = [&](const std::string& name) {
     throw no_field(names, name, kExpected, place).hint(taggings(names));
@@ -190,7 +190,7 @@ Form tagged_form(const Names& names, const std::map<std::string, std::string>& c
   return {};
 }
 
-Form steps_form(const Names& names, const std::map<std::string, std::string>& columns, const Place& place) {
+Form steps_form(const FieldNames& names, const std::map<std::string, std::string>& columns, const Place& place) {
   const auto missing = [&](const std::string& name) {
     const Columns found = {{"prompt", first_of(names, {"prompt", "question", "problem", "instruction"})},
                            {"completions", first_of(names, {"completions", "steps", "solution_steps", "responses"})},

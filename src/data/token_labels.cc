@@ -14,7 +14,7 @@
 namespace hone::data {
 namespace {
 
-constexpr const char* kNone = "O";
+constexpr const char* kOutside = "O";
 
 // The label of what goes on, where this is one of a beginning.
 std::string inside(const std::string& label) { return label.starts_with("B-") ? "I-" + label.substr(2) : label; }
@@ -95,10 +95,10 @@ std::int64_t crowded_in(const TaggedRecord& record, const std::vector<ByteSpan>&
 void check_words(const TaggedRecord& record, const Place& place) {
   for (std::size_t i = 0; i < record.words.size(); ++i) {
     const std::string& tag = record.tags[i];
-    if (tag.empty() || tag == kNone || tag == "0" || !words_in(record.words[i]).empty()) continue;
+    if (tag.empty() || tag == kOutside || tag == "0" || !words_in(record.words[i]).empty()) continue;
     throw Error(ErrorKind::data,
                 fmt::format("{}: word {} is {} and has the label {}; expected a word with characters, or the label {}",
-                            place.text(), i + 1, hone::quoted(record.words[i]), hone::quoted(tag), kNone));
+                            place.text(), i + 1, hone::quoted(record.words[i]), hone::quoted(tag), kOutside));
   }
 }
 
@@ -106,7 +106,7 @@ void check_words(const TaggedRecord& record, const Place& place) {
 std::string tag_of(std::vector<ByteSpan>& spans, std::uint32_t begin, std::uint32_t end) {
   for (ByteSpan& span : spans)
     if (span.begin < end && begin < span.end) return (std::exchange(span.begun, true) ? "I-" : "B-") + span.label;
-  return kNone;
+  return kOutside;
 }
 
 // Where the tokens of a word end that begins at `token`, cut off or not; at least where the word does.

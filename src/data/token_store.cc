@@ -183,6 +183,7 @@ void TokenStore::add_content(Hasher& hasher, std::int64_t doc) const {
     hasher.update_field(label_names()[label(doc).name]);
   if (is_grouped()) hasher.update_int(static_cast<std::uint64_t>(role(doc)));
   if (counts_characters()) hasher.update_int(characters(doc));
+  if (taught_.is_there()) taught_.add_content(hasher, begin(doc), end(doc));
   for (const PlacedPicture& one : pictures(begin(doc), end(doc)))
     hasher.update_int(one.begin).update_field(one.file.path).update_field(one.file.bytes);
 }

@@ -15,6 +15,7 @@
 
 #include "data/column.h"
 #include "data/new_token_file.h"
+#include "data/taught.h"
 #include "hone/data.h"
 #include "hone/questions.h"
 
@@ -129,6 +130,13 @@ class TokenStore {
   // Of pictures that are no more than named, with the document that each is in.
   void each_picture_path(const std::function<void(std::string_view path, std::int64_t doc)>& visit) const;
 
+  // Before and behind a document of which a teacher was asked. Of a file's documents it was asked of all, or of none.
+  void expect_teacher(const DocTeacher& said, const std::function<std::string()>& place) {
+    taught_.expect(said.width, place);
+  }
+  void teach_last(const DocTeacher& said) { taught_.add(said, begin(docs() - 1)); }
+  const TaughtColumns& taught() const { return taught_; }
+
   // As Record's: known to whom made the store, not kept in its file.
   void add_fields(const std::vector<std::string>& unread, const std::vector<std::string>& renamed) {
     unread_.insert(unread_.end(), unread.begin(), unread.end());
@@ -222,6 +230,7 @@ class TokenStore {
   std::size_t first_picture_from(std::uint64_t position) const;
   Column<Picture> pictures_;  // ascending
   Column<char> picture_text_;
+  TaughtColumns taught_;
   std::int64_t crowded_ = 0, crowded_line_ = 0;
   std::vector<QuestionDoc> questions_;  // of document i; empty: they are not kept
   std::unordered_map<std::int64_t, std::vector<std::string>> references_;

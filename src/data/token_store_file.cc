@@ -18,27 +18,43 @@
 #include "data/token_store.h"
 
 namespace hone::data {
-// 176 bytes.
+// 192 bytes, of which a file without a teacher has the first 176.
 struct TokenFileHeader {
-  std::uint64_t magic = 0x34304B4F54454E4F;   // "ONETOK04", or the one with characters
+  std::uint64_t magic = 0x34304B4F54454E4F;   // "ONETOK04", or the one with characters or with a teacher
   std::uint64_t total_bytes = 0, hash = 0;    // hash: of everything but what fills up arrays, with this field 0
   char key[32] = {};
   std::uint64_t ids16 = 0, ids32 = 0, docs = 0, ranges = 0, exceptions = 0, seams = 0, labels = 0, members = 0,
                 label_text = 0;  // lengths of the arrays; label_text: the names, each with a zero byte behind it
   std::int64_t records = 0, empty = 0, not_text = 0, max_id = 0;
   std::uint64_t pictures = 0, picture_text = 0;  // lengths of the last arrays
+  std::uint64_t taught = 0, taught_width = 0;    // places that a teacher has said something of, and how much of each
 };
 
 namespace {
 
 using Header = TokenFileHeader;
 constexpr std::uint64_t kWithCharacters = 0x35304B4F54454E4F;  // "ONETOK05": with an array of characters
+constexpr std::uint64_t kWithTeacher = 0x36304B4F54454E4F;     // "ONETOK06": with what a teacher has said
 static_assert(std::endian::native == std::endian::little, "the arrays are written as they lie in memory");
-static_assert(sizeof(Header) == 176);
+static_assert(sizeof(Header) == 192);
+
+// Of the header, in a file that begins so.
+std::uint64_t header_bytes(std::uint64_t magic) {
+  return magic == kWithTeacher ? sizeof(Header) : offsetof(Header, taught);
+}
 
 constexpr std::uint64_t kPutAway = std::uint64_t{1} << 22;  // bytes of ids in memory once there is a file
 
-std::span<const std::byte> bytes_of(const Header& header) { return std::as_bytes(std::span(&header, 1)); }
+std::span<const std::byte> bytes_of(const Header& header) {
+  return std::as_bytes(std::span(&header, 1)).first(header_bytes(header.magic));
+}
+
+// Until the arrays are there.
+Header blank_header(const TaughtColumns& taught) {
+  Header header;
+  if (taught.is_there()) header.magic = kWithTeacher;
+  return header;
+}
 
 std::uint64_t padded(std::uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 
@@ -48,7 +64,7 @@ void fill_up(OutFile& out) {
 }
 
 // Of each array how many values there are, and the bytes of one.
-std::array<std::pair<std::uint64_t, std::uint64_t>, 13> arrays_of(const Header& header) {
+std::array<std::pair<std::uint64_t, std::uint64_t>, 16> arrays_of(const Header& header) {
   return {{{header.ids16, 2},
            {header.ids32, 4},
            {header.docs, 8},
@@ -61,7 +77,10 @@ std::array<std::pair<std::uint64_t, std::uint64_t>, 13> arrays_of(const Header& 
            {header.label_text, 1},
            {header.magic == kWithCharacters ? header.docs : 0, sizeof(std::uint32_t)},
            {header.pictures, sizeof(TokenStore::Picture)},
-           {header.picture_text, 1}}};
+           {header.picture_text, 1},
+           {header.taught, 8},
+           {header.taught, header.taught_width * sizeof(std::uint32_t)},
+           {header.taught, header.taught_width * sizeof(float)}}};
 }
 
 // Of a file that is as large as its header says. Read and not looked at where it is mapped: a disk that cannot read it
@@ -71,7 +90,7 @@ std::uint64_t hash_of(const InFile& file, Header header) {
   Hasher hasher;
   hasher.update(bytes_of(header));
   std::vector<std::byte> block(std::size_t{1} << 20);
-  std::uint64_t begin = sizeof header;
+  std::uint64_t begin = header_bytes(header.magic);
   for (const auto& [count, width] : arrays_of(header)) {
     const std::uint64_t end = begin + count * width;
     for (std::uint64_t at = begin; at < end; at += block.size()) {
@@ -92,7 +111,7 @@ void let_go(const std::byte* file, const Header& header) {
 // Array after array behind a header that is true of the file.
 class ArrayReader {
  public:
-  explicit ArrayReader(const std::byte* file) : at_(file + sizeof(Header)) {}
+  ArrayReader(const std::byte* file, const Header& header) : at_(file + header_bytes(header.magic)) {}
   template <class T>
   std::span<const T> next(std::uint64_t count) {
     const std::span<const T> values(reinterpret_cast<const T*>(at_), count);
@@ -115,15 +134,22 @@ std::int64_t highest_of(const auto& ids) {
 // The header, if it can be true of a file of this size.
 Header read_header(const InFile& file, const std::string& key) {
   Header header;
-  if (file.size() < sizeof header) throw damaged(file, fmt::format("{} bytes are too few", file.size()));
-  file.read(0, std::as_writable_bytes(std::span(&header, 1)));
-  if (header.magic != Header().magic && header.magic != kWithCharacters) throw damaged(file, "unknown header");
+  const auto read = [&](std::uint64_t bytes) {
+    if (file.size() < bytes) throw damaged(file, fmt::format("{} bytes are too few", file.size()));
+    file.read(0, std::as_writable_bytes(std::span(&header, 1)).first(bytes));
+  };
+  read(header_bytes(header.magic));
+  if (header.magic != Header().magic && header.magic != kWithCharacters && header.magic != kWithTeacher)
+    throw damaged(file, "unknown header");
+  read(header_bytes(header.magic));
   if (std::string_view(header.key, sizeof header.key) != key) throw damaged(file, "it was made from other data");
   if (header.total_bytes != file.size())
     throw damaged(file, fmt::format("got {} bytes, expected {}", file.size(), header.total_bytes));
-  std::uint64_t left = file.size() - sizeof header;
+  if (header.taught_width > file.size() / sizeof(float)) throw damaged(file, "an array is longer than the file");
+  std::uint64_t left = file.size() - header_bytes(header.magic);
   for (const auto& [count, width] : arrays_of(header)) {
-    if (count > left / width || padded(count * width) > left) throw damaged(file, "an array is longer than the file");
+    const bool fits = width == 0 ? count == 0 : count <= left / width && padded(count * width) <= left;
+    if (!fits) throw damaged(file, "an array is longer than the file");
     left -= padded(count * width);
   }
   if (left != 0) throw damaged(file, "something follows the arrays");
@@ -148,7 +174,7 @@ void TokenStore::put_away_when_many() {
 
 void TokenStore::begin_file() {
   file_ = std::make_unique<NewTokenFile>(place_.folder, place_.name);
-  file_->out().write(bytes_of(Header()));
+  file_->out().write(bytes_of(blank_header(taught_)));
 }
 
 void TokenStore::put_away() {
@@ -163,12 +189,12 @@ void TokenStore::put_away() {
 void TokenStore::widen_file() {
   try {
     std::unique_ptr<NewTokenFile> wide = file_->second();
-    wide->out().write(bytes_of(Header()));
+    wide->out().write(bytes_of(blank_header(taught_)));
     const InFile narrow = file_->open();
     std::vector<std::uint16_t> ids(kPutAway);
     for (std::uint64_t at = 0; at < put_away_; at += ids.size()) {
       ids.resize(std::min<std::uint64_t>(ids.size(), put_away_ - at));
-      narrow.read(sizeof(Header) + at * sizeof ids[0], std::as_writable_bytes(std::span(ids)));
+      narrow.read(bytes_of(blank_header(taught_)).size() + at * sizeof ids[0], std::as_writable_bytes(std::span(ids)));
       const std::vector<std::uint32_t> widened(ids.begin(), ids.end());
       wide->out().write(std::as_bytes(std::span(widened)));
     }
@@ -182,7 +208,7 @@ void TokenStore::widen_file() {
 void TokenStore::take_back() {
   const auto read = [&](auto& column) {
     std::vector<std::decay_t<decltype(column[0])>> ids(put_away_);
-    file_->open().read(sizeof(Header), std::as_writable_bytes(std::span(ids)));
+    file_->open().read(bytes_of(blank_header(taught_)).size(), std::as_writable_bytes(std::span(ids)));
     ids.insert(ids.end(), column.begin(), column.end());
     column.assign(std::move(ids));
   };
@@ -222,8 +248,11 @@ TokenFileHeader TokenStore::header() const {
                 .not_text = counts_.not_text,
                 .max_id = counts_.max_id,
                 .pictures = pictures_.size(),
-                .picture_text = picture_text_.size()};
+                .picture_text = picture_text_.size(),
+                .taught = taught_.places(),
+                .taught_width = taught_.width()};
   if (counts_characters()) header.magic = kWithCharacters;
+  if (taught_.is_there()) header.magic = kWithTeacher;
   for (const std::string& label : label_names_) header.label_text += label.size() + 1;
   HONE_ASSERT(place_.key.size() == sizeof header.key);
   std::memcpy(header.key, place_.key.data(), sizeof header.key);
@@ -246,6 +275,8 @@ void TokenStore::complete_file() {
   write(std::as_bytes(labels_.all())), write(std::as_bytes(members_.all()));
   write(std::as_bytes(std::span(label_text))), write(std::as_bytes(characters_.all()));
   write(std::as_bytes(pictures_.all())), write(std::as_bytes(picture_text_.all()));
+  write(std::as_bytes(taught_.all_places())), write(std::as_bytes(taught_.all_ids()));
+  write(std::as_bytes(taught_.all_log_probs()));
   header.total_bytes = out.size();
   const InFile file = file_->open();
   header.hash = hash_of(file, header);
@@ -256,7 +287,7 @@ void TokenStore::complete_file() {
 
 // Returns the text of the labels' names.
 std::string_view TokenStore::lie_in(std::shared_ptr<const std::byte> bytes, const TokenFileHeader& header) {
-  ArrayReader reader(bytes.get());
+  ArrayReader reader(bytes.get(), header);
   ids16_.lie_at(reader.next<std::uint16_t>(header.ids16));
   ids32_.lie_at(reader.next<std::uint32_t>(header.ids32));
   ends_.lie_at(reader.next<std::uint64_t>(header.docs));
@@ -270,6 +301,10 @@ std::string_view TokenStore::lie_in(std::shared_ptr<const std::byte> bytes, cons
   characters_.lie_at(reader.next<std::uint32_t>(header.magic == kWithCharacters ? header.docs : 0));
   pictures_.lie_at(reader.next<Picture>(header.pictures));
   picture_text_.lie_at(reader.next<char>(header.picture_text));
+  const auto places = reader.next<std::uint64_t>(header.taught);
+  const auto ids = reader.next<std::uint32_t>(header.taught * header.taught_width);
+  const auto log_probs = reader.next<float>(header.taught * header.taught_width);
+  if (header.magic == kWithTeacher) taught_.lie_at(header.taught_width, places, ids, log_probs);
   put_away_ = 0;
   bytes_ = std::move(bytes);
   return {label_text.data(), label_text.size()};
@@ -337,6 +372,7 @@ void TokenStore::check() const {
            one.end >= before.end && one.end <= picture_text_.size() && one.kind <= Picture::kTile &&
            (one.kind != Picture::kTile || (i > 0 && one.end == before.end));
   }
+  fits = fits && taught_.fits(tokens);
   if (!fits) throw Error(ErrorKind::data, "damaged token cache: its arrays contradict each other");
 }
 

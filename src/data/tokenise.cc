@@ -283,7 +283,7 @@ Tokenising::Tokenising(const Tokenizer& given, const Dataset::Options& options)
       target_language(text::language_mark(tokenizer, options.targets.target_language, "tgt_lang")),
       query_prompt(options.query_prompt), document_prompt(options.document_prompt),
       chat_template_kwargs(options.chat_template_kwargs),
-      keep_references(options.keep_references) {
+      keep_references(options.keep_references), teacher_log_probs(options.teacher_log_probs) {
   require_rest(query_prompt, "queries", *this);
   require_rest(document_prompt, "documents", *this);
 }
@@ -447,12 +447,18 @@ RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::s
   if (how.pictures && !tokens.ids.empty())
     tokens.pictures = widen_places({tokens.ids, &tokens.labels, &tokens.seams}, record.pictures,
                                    {*how.pictures, how.tokenizer}, place());
+  if (how.teacher_log_probs && !tokens.ids.empty()) {
+    if (!record.teacher)
+      throw Error(ErrorKind::data, place() + ": no log-probabilities of a teacher (Record::teacher); expected some");
+    tokens.teacher = laid_on(tokens, *record.teacher, *how.teacher_log_probs, place);
+  }
   return tokens;
 }
 
 void each_tokens(const DataFile& file, const Tokenising& how,
                  const std::function<void(const RecordTokens&, const Record&)>& visit) {
   SourceFile read_as = source_file(file, how.records, how.problem_type, how.pictures != nullptr);
+  read_as.teacher_log_probs = how.teacher_log_probs.has_value();
   read_as.chat_template_kwargs = with_others(read_as.chat_template_kwargs, how.chat_template_kwargs);
   const std::unique_ptr<Source> source = open_source(read_as, file.source);
   Progress progress({.what = "tokenise", .unit = "record"});
@@ -484,12 +490,14 @@ Tokens without_lone_mask(Tokens tokens) {
 
 }  // namespace
 
-void add_record(TokenStore& store, const Record& record, const RecordTokens& tokens, std::int64_t line) {
+void add_record(TokenStore& store, const Record& record, const RecordTokens& tokens, std::int64_t line,
+                const std::string& path) {
   if (record.as<QuestionRecord>()) {
     store.add_fields(record.unread, record.renamed);
     return add_windows(store, tokens, line);
   }
   const Tokens& plain = tokens;
+  if (tokens.teacher) store.expect_teacher(*tokens.teacher, [&] { return Place{path, record.line}.text(); });
   const auto* ids = record.as<IdsRecord>();
   const bool own_labels = ids && ids->labels;
   if (tokens.tags)
@@ -499,6 +507,7 @@ void add_record(TokenStore& store, const Record& record, const RecordTokens& tok
   store.add_fields(record.unread, record.renamed);
   if (tokens.ids.empty()) return;
   store.add_pictures(tokens.pictures);
+  if (tokens.teacher) store.teach_last(*tokens.teacher);
   if (tokens.label) store.label_last(*tokens.label);
   if (tokens.role != Role::none) store.begin_group(tokens.role);
   if (tokens.characters) store.count_last(*tokens.characters);
@@ -540,8 +549,9 @@ class RepeatedPrompts {
 std::shared_ptr<TokenStore> tokenise_file(const DataFile& file, const Tokenising& how, TokenPlace place) {
   auto store = std::make_shared<TokenStore>(std::move(place));
   RepeatedPrompts repeated;
+  const std::string path = name_of(file);
   each_tokens(file, how, [&](const RecordTokens& tokens, const Record& record) {
-    add_record(*store, record, tokens, record.line);
+    add_record(*store, record, tokens, record.line, path);
     repeated.count(record);
   });
   repeated.tell(file);

@@ -28,8 +28,10 @@ namespace hone::data {
 // it is learnt. Throws Error(data) with the place.
 RecordTokens to_tokens(const Record& record, const Tokenising& how, const std::string& path);
 
-// Puts a record's documents behind those of the store, as coming from this line.
-void add_record(TokenStore& store, const Record& record, const RecordTokens& tokens, std::int64_t line);
+// Puts a record's documents behind those of the store, as coming from this line. Throws Error(data) that names the
+// record of this path where it does not go with those.
+void add_record(TokenStore& store, const Record& record, const RecordTokens& tokens, std::int64_t line,
+                const std::string& path = "");
 
 // Records in order, on their way through the threads that tokenise them. One thread calls it.
 class Pipeline {

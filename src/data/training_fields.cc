@@ -29,6 +29,7 @@ constexpr std::string_view kPair = "convert the records to prompt and completion
                                "learns it as the completion; objectives that answer prompts, as grpo, compare "
                                "answers with it",
                            kPictures = "objective: causal_lm reads it where the model reads pictures",
+                           kStored = "objective: distillation learns from it with teacher_logprobs: true",
                            kByLoss = "chooses what is learnt, for all records";
 
 constexpr const char* kChoices[] = {"weight", "train", "training", "trainable", "loss", "loss_weight"};
@@ -95,6 +96,8 @@ const std::vector<TrainingField>& foreign_fields() {
       {"answer", kVerified, kAsCompletion},
       {"ground_truth", kVerified, kAsCompletion},
       {"reward_model", kVerified, kPair},
+      {"logprobs", "distillation", kStored},
+      {"target_token_ids", "distillation", kStored},
       {"image", kMedia, kPictures},
       {"images", kMedia, kPictures},
       {"video", kMedia, "these models read text only"},

@@ -192,6 +192,11 @@ GenerateConfig to_config(const HfGeneration& hf) {
   return config;
 }
 
+bool reads_sources(const config::Node& model_config) {
+  const config::Node* told = model_config.find("is_encoder_decoder");
+  return told && told->text() == "true";
+}
+
 // Where there is no generation_config.json.
 GenerateConfig of_model_config(const std::string& path, std::int64_t vocab_size) {
   GenerateConfig config;
@@ -200,9 +205,8 @@ GenerateConfig of_model_config(const std::string& path, std::int64_t vocab_size)
   const config::Node file = config::texts_half(config::read_file(path));
   if (const config::Node* ends = file.find("eos_token_id"))
     config.eos_token_id = nn::read_token_ids(*ends, "eos_token_id", vocab_size, problems);
-  const config::Node* reads_sources = file.find("is_encoder_decoder");
   const auto forced = [&](const char* key) -> std::optional<std::int64_t> {
-    const config::Node* id = reads_sources && reads_sources->text() == "true" ? file.find(key) : nullptr;
+    const config::Node* id = reads_sources(file) ? file.find(key) : nullptr;
     if (!id) return std::nullopt;
     const std::vector<std::int32_t> ids = nn::read_token_ids(*id, key, vocab_size, problems);
     return ids.empty() ? std::nullopt : std::optional<std::int64_t>(ids[0]);
@@ -238,8 +242,14 @@ GenerateConfig generation_defaults(const std::string& model_folder, std::int64_t
     if (key == "eos_token_id") ends = ids;
   }
   problems.raise(path);
-  passed.tell(path);
   GenerateConfig config = to_config(hf);
+  const std::string model_config = model_folder + "/config.json";
+  if (config.forced_bos_token_id && std::filesystem::exists(model_config) &&
+      !reads_sources(config::read_file(model_config))) {
+    passed.unsupported.emplace_back("forced_bos_token_id of a model without an encoder");
+    config.forced_bos_token_id.reset();
+  }
+  passed.tell(path);
   config.eos_token_id = ends;
   config.suppress_tokens = suppressed, config.logit_bias = biases;
   return config;

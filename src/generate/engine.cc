@@ -256,11 +256,10 @@ void check_ends(const Model& model, const Tokenizer& tokenizer, const GenerateCo
     if (id < 0 || id >= model.vocab_size())
       throw Error(ErrorKind::config,
                   fmt::format("eos_token_id: got {}, expected 0 to {}, the model's ids", id, model.vocab_size() - 1));
+  if (config.forced_bos_token_id && !model.seq2seq_lm())
+    throw Error(ErrorKind::config, "forced_bos_token_id: is of models with an encoder; expected none");
   const auto check_forced = [&](const char* key, std::optional<std::int64_t> id) {
-    if (!id) return;
-    if (!model.seq2seq_lm())
-      throw Error(ErrorKind::config, fmt::format("{}: is of models with an encoder; expected none", key));
-    if (*id >= model.vocab_size())
+    if (id && *id >= model.vocab_size())
       throw Error(ErrorKind::config,
                   fmt::format("{}: got {}, expected 0 to {}, the model's ids", key, *id, model.vocab_size() - 1));
   };
@@ -411,8 +410,11 @@ std::vector<std::int64_t> Engine::add(const std::vector<Asked>& asked) {
   Begun begun = begin(asked, lines, ids);
   Caches& caches = begun.caches;
   if (lines_.empty()) {
-    // What the short way knows of a cache is of one that is there no longer.
-    decoder_ = other_ ? nullptr : nn::maybe_make_decoder(model_, most_rows_, adapter_);
+    // On a device the short way knows where the cache was, which is there no longer.
+    if (other_)
+      decoder_ = nullptr;
+    else if (!decoder_ || !model_.device().is_cpu())
+      decoder_ = nn::maybe_make_decoder(model_, most_rows_, adapter_);
     caches_ = std::move(caches);
   } else {
     caches_.own->add_rows(std::move(*caches.own));
@@ -432,7 +434,7 @@ void Engine::go_on() {
       ids_.assign(decoder_->likeliest().begin(), decoder_->likeliest().end());
     else if (!choose_among_highest(lines_, *decoder_, ids_))
       choose(lines_, decoder_->logits(), ids_);
-    return;
+    return force(lines_, ids_);
   }
   std::vector<std::span<const std::int32_t>> input;
   for (const std::int32_t& id : ids_) input.emplace_back(&id, 1);

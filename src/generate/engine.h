@@ -84,7 +84,7 @@ class Engine {
   // An answer that cannot go on, and is there no longer: its form has too many ways to go on.
   using Failed = std::function<void(std::size_t number, const Error& why)>;
 
-  // For `rows` answers at a time. REQUIRES: model and tokenizer outlive it.
+  // For `rows` answers at a time. REQUIRES: model and tokenizer outlive it; the model's weights stay as they are.
   Engine(const CausalLm& model, const Tokenizer& tokenizer, std::string adapter, std::int64_t rows);
   ~Engine();
   // Texts leave what they left in the cache, in so much memory at most: others that begin with the same tokens are read

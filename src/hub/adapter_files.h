@@ -24,8 +24,8 @@ std::string name_of_body(const std::string& tensor, const Model& model);
 // whole.
 std::pair<LoraConfig, LoraReport> plan_adapter(Model& model, const std::filesystem::path& folder);
 
-// adapter_config.json for the adapter that is on the model. PiSSA's is written as one of twice the rank, which goes
-// with the base as it was.
+// adapter_config.json for the adapter that is on the model. One that began as a part of the weights (PiSSA, OLoRA) is
+// written as one of twice the rank, which goes with the base as it was.
 std::string adapter_json(Model& model, const std::string& adapter, const AdapterConfig& config);
 
 // A whole PEFT folder, made in one piece; the tokenizer's files go with it.

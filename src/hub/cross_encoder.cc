@@ -13,7 +13,7 @@
 namespace hone::hub {
 namespace {
 
-constexpr const char *kSettings = "config_sentence_transformers.json", *kModules = "modules.json",
+constexpr const char *kSettings = "config_sentence_transformers.json", *kModuleList = "modules.json",
                      *kInput = "sentence_bert_config.json";
 
 // By what the model's configuration says, in its two forms; "": nothing.
@@ -58,7 +58,7 @@ std::map<std::string, std::string> cross_encoder_files(const std::filesystem::pa
                                                        std::optional<std::int64_t> max_length) {
   std::map<std::string, std::string> files;
   if (!is_cross_encoder(folder)) return files;
-  for (const char* name : {kModules, kSettings, kInput})
+  for (const char* name : {kModuleList, kSettings, kInput})
     if (std::filesystem::exists(folder / name)) files[name] = Env::process().open_folder(folder).read_file(name);
   if (!max_length) return files;
   std::string& input = files[kInput];

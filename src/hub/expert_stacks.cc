@@ -69,9 +69,10 @@ void ExpertStacks::add_tensors(Model& model, std::vector<AdapterTensor>& all) co
       for (const auto& [number, loras] : stack.experts)
         for (const auto& [what, lora] : loras)
           if (lora->options().rank != rank || lora->options().scale != any.options().scale || lora->start_a().defined())
-            throw Error(ErrorKind::config, fmt::format("{}: experts with adapters of different ranks, or with PiSSA: "
-                                                       "PEFT's files have no form for them",
-                                                       experts));
+            throw Error(ErrorKind::config,
+                        fmt::format("{}: experts with adapters of different ranks, or that begin as a part of the "
+                                    "weights: PEFT's files have no form for them",
+                                    experts));
       all.push_back({name + "lora_A.weight", {count * rank, inputs}, [=, stack = stack](const ValueOf& value_of) {
                        std::vector<Tensor> rows;
                        for (std::int64_t e = 0; e < count; ++e) {

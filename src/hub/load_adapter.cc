@@ -260,7 +260,7 @@ class Loading {
         own_(config_.lora),
         lora_(how.as.value_or(own_)),
         file_(model, folder, hub::type_of(how.precision), own_.modules_to_save),
-        residual_(how.as && nn::lora_start(lora_.init).kind == nn::LoraStart::Kind::pissa) {
+        residual_(how.as && nn::lora_start(lora_.init).takes_from_weight()) {
     leave_out_others();
     unstack(model, file_.modules, file_.path());
     if (takes_from_base(own_.init))
@@ -426,7 +426,7 @@ class Loading {
   void put(const std::string& module, const Parts& parts) {
     Weight& weight = file_.weight_of(module, module);
     const std::int64_t rows = parts.a.size(0), rank = residual_ ? rows / 2 : rows;
-    // PiSSA's file has twice the rank, and an alpha that goes with it.
+    // PiSSA's and OLoRA's file has twice the rank, and an alpha that goes with it.
     const nn::Lora::Options options{.rank = rank,
                                     .scale = own_.scale(rows, hub::alpha_of(config_, module)),
                                     .dropout = lora_.dropout,
@@ -464,8 +464,8 @@ class Loading {
     file_.check_shape(name, value, weight->shape());
     if (nn::is_tied_table(model_, *weight))
       throw Error(ErrorKind::checkpoint,
-                  fmt::format("{}: {}: here the head uses this table, too, and PEFT has trained a copy of it for "
-                              "look-ups alone",
+                  fmt::format("{}: {}: here the head uses this table, too, and PEFT has trained a copy of it: for "
+                              "look-ups alone, or with ensure_weight_tying for both; hone reads neither",
                               file_.path(), name))
           .hint("merge the adapter with PEFT, and give hone the merged model");
     report_.saved.push_back(name.substr(0, name.rfind('.')));

@@ -20,14 +20,14 @@
 namespace hone::hub {
 namespace {
 
-constexpr std::string_view kWeight = ".weight", kState = ".quant_state.bitsandbytes__", kScales = ".SCB",
+constexpr std::string_view kWeightSuffix = ".weight", kState = ".quant_state.bitsandbytes__", kScales = ".SCB",
                            kFormat = ".weight_format";
 constexpr std::array<std::string_view, 4> kFourBitParts = {".absmax", ".quant_map", ".nested_absmax",
                                                            ".nested_quant_map"};
 constexpr std::int64_t kLongestBlock = 4096, kLongestSide = std::int64_t{1} << 31;
 
 std::string module_of(const std::string& weight) {
-  return weight.ends_with(kWeight) ? weight.substr(0, weight.size() - kWeight.size()) : weight;
+  return weight.ends_with(kWeightSuffix) ? weight.substr(0, weight.size() - kWeightSuffix.size()) : weight;
 }
 
 std::string state_name(const std::string& weight, QuantType type) {
@@ -40,7 +40,7 @@ std::optional<std::string> meant_by(const std::string& name) {
   for (const std::string_view part : kFourBitParts)
     if (name.ends_with(part)) return name.substr(0, name.size() - part.size());
   for (const std::string_view part : {kScales, kFormat})
-    if (name.ends_with(part)) return name.substr(0, name.size() - part.size()) + std::string(kWeight);
+    if (name.ends_with(part)) return name.substr(0, name.size() - part.size()) + std::string(kWeightSuffix);
   return std::nullopt;
 }
 

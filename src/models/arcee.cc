@@ -26,9 +26,9 @@ SquaringShape resolve(const ArceeConfig& c, Problems& problems) {
 
 void ArceeConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-class Arcee final : public LlamaModel<PreNormBlock<SquaringShape, PlainMlp>, SquaringShape> {
+class Arcee final : public DecodingLlama<PreNormBlock<SquaringShape, PlainMlp>, SquaringShape> {
  public:
-  Arcee(const ArceeConfig& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
+  Arcee(const ArceeConfig& config, const HeadRequest& head) : DecodingLlama(shape_of(config, head)), config_(config) {}
   config::Node hf_config() const override { return to_hf_config(config_, s, dtype()); }
 
  private:

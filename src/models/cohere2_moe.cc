@@ -117,6 +117,7 @@ nn::RoutedMlp::Options experts_of(const Cohere2MoeConfig& c, const Cohere2MoeSha
                               .std = s.std};
   if (c.expert_selection_fn == "sigmoid")
     made.by_groups = nn::GroupedRouter::Options{.rule = {.score = ops::GroupedRule::Score::sigmoid,
+                                                         .by_logits = true,
                                                          .per_token = c.num_experts_per_tok,
                                                          .normalise = c.norm_topk_prob,
                                                          .floor = 0}};

@@ -30,7 +30,7 @@ class DecodingLlama : public LlamaModel<B, S>, public nn::HasDecoder {
   std::unique_ptr<nn::Decoder> make_decoder(std::int64_t rows, const Pass& pass) const override {
     if constexpr (requires(const B& block) { block.describe(pass); }) {
       const S& s = Base::s;
-      const bool knows = s.attention_soft_cap == 0 && s.logit_soft_cap == 0 && !s.rotates_neighbours && s.clip == 0 &&
+      const bool knows = s.attention_soft_cap == 0 && s.logit_soft_cap == 0 && s.clip == 0 &&
                          (s.qk_norm == QkNorm::none || s.qk_norm == QkNorm::head || s.qk_norm == QkNorm::row);
       if (!knows || !Base::causal_lm()) return nullptr;
       nn::PreNormStack stack{.embedding_VD = Base::model.embed_tokens.weight.use(),
@@ -48,6 +48,7 @@ class DecodingLlama : public LlamaModel<B, S>, public nn::HasDecoder {
                              .activation = s.activation,
                              .positions = s.growth.beta != 0 ? s.growth.length : 0};
       for (const B* block : Base::model.layers.blocks()) stack.layers.push_back(block->describe(pass));
+      if (!stack.layers.empty() && stack.layers[0].latent) stack.positions = 0;  // their queries grow there, too
       return nn::make_pre_norm_decoder(std::move(stack), rows);
     } else {
       return nullptr;

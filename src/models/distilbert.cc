@@ -14,7 +14,7 @@ namespace {
 
 using config::Node;
 
-constexpr double kEps = 1e-12;  // of all norms
+constexpr double kNormEps = 1e-12;  // of all norms
 
 struct DistilBertConfig : LabelKeys {
   using Base = LabelKeys;
@@ -103,7 +103,7 @@ class DistilEmbeddings final : public Module {
       child<nn::Embedding>("word_embeddings", d.c.vocab_size, d.c.dim, d.c.initializer_range, d.s.no_gradient_id);
   nn::Embedding& position_embeddings =
       child<nn::Embedding>("position_embeddings", d.c.max_position_embeddings, d.c.dim, d.c.initializer_range, -1);
-  nn::LayerNorm& layer_norm = child<nn::LayerNorm>("LayerNorm", d.c.dim, kEps);
+  nn::LayerNorm& layer_norm = child<nn::LayerNorm>("LayerNorm", d.c.dim, kNormEps);
 };
 
 class DistilAttention final : public Module {
@@ -135,10 +135,10 @@ class DistilLayer final : public Block {
  private:
   const Distil& d;
   DistilAttention& attention = child<DistilAttention>("attention", d);
-  nn::LayerNorm& sa_layer_norm = child<nn::LayerNorm>("sa_layer_norm", d.c.dim, kEps);
+  nn::LayerNorm& sa_layer_norm = child<nn::LayerNorm>("sa_layer_norm", d.c.dim, kNormEps);
   nn::Linear& lin1 = child<nn::Linear>("ffn.lin1", d.c.dim, d.c.hidden_dim, d.linear());
   nn::Linear& lin2 = child<nn::Linear>("ffn.lin2", d.c.hidden_dim, d.c.dim, d.linear());
-  nn::LayerNorm& output_layer_norm = child<nn::LayerNorm>("output_layer_norm", d.c.dim, kEps);
+  nn::LayerNorm& output_layer_norm = child<nn::LayerNorm>("output_layer_norm", d.c.dim, kNormEps);
 };
 
 struct DistilBody final : Module {
@@ -161,7 +161,7 @@ class DistilBert final : public EncoderModel {
     }
     if (!d.s.masked_lm) return;
     vocab_transform_ = square("vocab_transform");
-    vocab_layer_norm_ = &child<nn::LayerNorm>("vocab_layer_norm", d.c.dim, kEps);
+    vocab_layer_norm_ = &child<nn::LayerNorm>("vocab_layer_norm", d.c.dim, kNormEps);
     add_mask_product(d.c.dim, d.c.initializer_range);
   }
 

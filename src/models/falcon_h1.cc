@@ -112,6 +112,10 @@ class FalconH1Mlp final : public Module {
     const auto made = nn::linears(x_1ND, {&gate_proj, &up_proj}, pass);
     return scaled(down_proj(ops::gated(scaled(made[0], s.mlp_gate), made[1], s.activation), pass), s.mlp_out);
   }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    layer.mlp = {gate_proj.with_adapter(pass), up_proj.with_adapter(pass), down_proj.with_adapter(pass)};
+    layer.scales.gate = s.mlp_gate, layer.scales.mlp_out = s.mlp_out;
+  }
 
  private:
   nn::Linear& projection(const char* name, std::int64_t in, std::int64_t out) {
@@ -133,6 +137,15 @@ class FalconH1Block final : public nn::ResidualBlock {
     x += scaled(mamba(scaled(normed_1ND, s.state_in), pass), s.state_out) +
          scaled(self_attn(scaled(normed_1ND, s.attention_in), pass), s.attention_out);
     x += feed_forward(pre_ff_layernorm(x), pass);
+  }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    mamba.describe(layer, pass), self_attn.describe(layer, pass), feed_forward.describe(layer, pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = pre_ff_layernorm.weight.use();
+    layer.is_beside = true;
+    layer.scales.attention_in = s.attention_in, layer.scales.attention_out = s.attention_out;
+    layer.scales.memory_in = s.state_in, layer.scales.memory_out = s.state_out;
+    return layer;
   }
 
  private:

@@ -23,6 +23,11 @@ using config::Node;
 constexpr const char *kGlmTexts = "glm4v_text", *kGlmTower = "glm4v_vision";
 
 bool is_glm46v(const Glm4vConfig& c) { return c.model_type == "glm46v"; }
+bool has_experts(const Glm4vConfig& c) { return c.model_type == "glm4v_moe"; }
+
+// As transformers has them where nothing is said.
+std::int64_t image_of(const Glm4vConfig& c) { return c.image_token_id.value_or(has_experts(c) ? 151363 : 151343); }
+std::int64_t video_of(const Glm4vConfig& c) { return c.video_token_id.value_or(has_experts(c) ? 151364 : 151344); }
 
 void check_glm_tower(const Glm4vVisionConfig& c, Problems& problems) {
   nn::read_activation(c.hidden_act, "hidden_act", problems);
@@ -90,7 +95,7 @@ void read_glm_tower(const config::Open& section, const std::vector<std::string>&
   s.side = s.tower.image_size / s.tower.patch_size;
 }
 
-Node glm_tower_config(const Glm4vTowerShape& s, const char* type, const std::string& dtype) {
+static Node glm_tower_config(const Glm4vTowerShape& s, const char* type, const std::string& dtype) {
   const Glm4vVisionConfig& c = s.tower;
   Node node = Node::map();
   const auto put = [&](const char* key, const auto& value) {
@@ -112,17 +117,16 @@ Node glm_tower_config(const Glm4vTowerShape& s, const char* type, const std::str
   return node;
 }
 
-PictureInput glm_input(const Glm4vTowerShape& s, const LlamaShape& texts, std::int64_t image_token_id,
-                       std::int64_t video_token_id, Problems& problems) {
+PictureInput glm_input(const Glm4vConfig& c, const Glm4vTowerShape& s, const LlamaShape& texts, Problems& problems) {
   const Glm4vVisionConfig& tower = s.tower;
   problems.require(
       tower.out_hidden_size == texts.hidden, "vision_config.out_hidden_size",
       fmt::format("got {}, expected text_config.hidden_size ({})", tower.out_hidden_size, texts.hidden));
-  PictureInput input{.token = picture_token(image_token_id, "image_token_id", texts.vocab, problems),
+  PictureInput input{.token = picture_token(image_of(c), "image_token_id", texts.vocab, problems),
                      .patch_size = tower.patch_size,
                      .frames = tower.temporal_patch_size,
                      .merged = tower.spatial_merge_size};
-  if (video_token_id < texts.vocab) input.film = static_cast<std::int32_t>(video_token_id);
+  if (const std::int64_t video = video_of(c); video < texts.vocab) input.film = static_cast<std::int32_t>(video);
   return input;
 }
 
@@ -132,33 +136,40 @@ Glm4vShape resolve(const Glm4vConfig& c, Problems& problems) {
   read_glm_tower(c.vision_config, {kGlmTower, "glm4v", "glm46v"}, s, problems);
   if (problems.size() == before) read_glm_texts(c, s, problems);
   if (problems.size() != before) return s;
-  s.input = glm_input(s, s.texts, c.image_token_id, c.video_token_id, problems);
+  s.input = glm_input(c, s, s.texts, problems);
   return s;
 }
 
 void Glm4vVisionConfig::validate(Problems& problems) const { check_glm_tower(*this, problems); }
 void Glm4vConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-Node to_hf_config(const Glm4vConfig& c, const Glm4vShape& s, const std::string& dtype) {
+Node glm_config(const Glm4vConfig& c, const Glm4vTowerShape& s, Node texts, bool tied, const char* tower,
+                const std::string& dtype) {
   Node node = Node::map();
-  const char* architecture = is_glm46v(c) ? "Glm46VForConditionalGeneration" : "Glm4vForConditionalGeneration";
+  const char* architecture = has_experts(c) ? "Glm4vMoeForConditionalGeneration"
+                             : is_glm46v(c) ? "Glm46VForConditionalGeneration"
+                                            : "Glm4vForConditionalGeneration";
   node.at_or_add("architectures") = Node::list({hf_text(architecture)});
   if (!dtype.empty()) node.at_or_add("dtype") = hf_text(dtype);
   node.at_or_add("image_end_token_id") = hf_number(c.image_end_token_id);
   node.at_or_add("image_start_token_id") = hf_number(c.image_start_token_id);
-  node.at_or_add("image_token_id") = hf_number(c.image_token_id);
+  node.at_or_add("image_token_id") = hf_number(image_of(c));
   node.at_or_add("model_type") = hf_text(c.model_type);
+  node.at_or_add("text_config") = std::move(texts);
+  node.at_or_add("tie_word_embeddings") = hf_flag(tied);
+  node.at_or_add("video_end_token_id") = hf_number(c.video_end_token_id.value_or(is_glm46v(c) ? 151362 : 151342));
+  node.at_or_add("video_start_token_id") = hf_number(c.video_start_token_id.value_or(is_glm46v(c) ? 151361 : 151341));
+  node.at_or_add("video_token_id") = hf_number(video_of(c));
+  node.at_or_add("vision_config") = glm_tower_config(s, tower, dtype);
+  return node;
+}
+
+Node to_hf_config(const Glm4vConfig& c, const Glm4vShape& s, const std::string& dtype) {
   Node texts = without(to_hf_config(s.text_config, s.texts, dtype), {"architectures", "tie_word_embeddings"});
   if (const double share = s.texts.rope.partial_rotary_factor; share != 1)
     texts.at_or_add("rope_parameters").at_or_add("partial_rotary_factor") = nn::hf_float(share);
   write_sections(s.sections, /*by_turns=*/false, texts);
-  node.at_or_add("text_config") = std::move(texts);
-  node.at_or_add("tie_word_embeddings") = hf_flag(s.texts.tied);
-  node.at_or_add("video_end_token_id") = hf_number(c.video_end_token_id.value_or(is_glm46v(c) ? 151362 : 151342));
-  node.at_or_add("video_start_token_id") = hf_number(c.video_start_token_id.value_or(is_glm46v(c) ? 151361 : 151341));
-  node.at_or_add("video_token_id") = hf_number(c.video_token_id);
-  node.at_or_add("vision_config") = glm_tower_config(s, kGlmTower, dtype);
-  return node;
+  return glm_config(c, s, std::move(texts), s.texts.tied, kGlmTower, dtype);
 }
 
 }  // namespace hone::models

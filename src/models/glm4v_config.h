@@ -1,4 +1,4 @@
-// What config.json of GLM-4.1V and GLM-4.6V-Flash may say.
+// What config.json of GLM-4.1V and GLM-4.6V-Flash may say, and of GLM-4.5V and GLM-4.6V, but for the section of texts.
 #pragma once
 
 #include <cstdint>
@@ -54,19 +54,21 @@ struct Glm4vVisionConfig {
 struct Glm4vConfig {
   std::string model_type = "glm4v";
   config::Open text_config, vision_config;
-  std::int64_t image_token_id = 151343, video_token_id = 151344, image_start_token_id = 151339,
-               image_end_token_id = 151340;
+  std::optional<std::int64_t> image_token_id, video_token_id;
+  std::int64_t image_start_token_id = 151339, image_end_token_id = 151340;
   std::optional<std::int64_t> video_start_token_id, video_end_token_id;
   std::optional<bool> tie_word_embeddings;
 
   static constexpr auto fields() {
     using C = Glm4vConfig;
     return std::tuple{
-        field("model_type", &C::model_type, "glm4v or glm46v."),
-        field("text_config", &C::text_config, "The model of texts: keys of glm4."),
+        field("model_type", &C::model_type, "glm4v, glm46v or glm4v_moe."),
+        field("text_config", &C::text_config, "The model of texts: keys of glm4, in glm4v_moe those of glm4_moe."),
         field("vision_config", &C::vision_config, "The vision tower."),
-        field("image_token_id", &C::image_token_id, "Token that stands for pictures.", at_least(0)),
-        field("video_token_id", &C::video_token_id, "Kept for others: hone reads no videos.", at_least(0)),
+        field("image_token_id", &C::image_token_id,
+              "Token that stands for pictures; absent: 151343, in glm4v_moe 151363.", at_least(0)),
+        field("video_token_id", &C::video_token_id,
+              "Kept for others: hone reads no videos; absent: the one behind the pictures'.", at_least(0)),
         field("image_start_token_id", &C::image_start_token_id, "Kept for others: texts have it before pictures."),
         field("image_end_token_id", &C::image_end_token_id, "Kept for others: texts have it behind pictures."),
         field("video_start_token_id", &C::video_start_token_id, "Kept for others."),
@@ -91,12 +93,14 @@ struct Glm4vShape : Glm4vTowerShape {
 };
 Glm4vShape resolve(const Glm4vConfig& config, Problems& problems);
 // What a model of this tower and these texts takes for pictures.
-PictureInput glm_input(const Glm4vTowerShape& shape, const LlamaShape& texts, std::int64_t image_token_id,
-                       std::int64_t video_token_id, Problems& problems);
+PictureInput glm_input(const Glm4vConfig& config, const Glm4vTowerShape& shape, const LlamaShape& texts,
+                       Problems& problems);
 // The section vision_config, whose model_type is the first of these, or another one; and how it is written.
 void read_glm_tower(const config::Open& section, const std::vector<std::string>& types, Glm4vTowerShape& shape,
                     Problems& problems);
-config::Node glm_tower_config(const Glm4vTowerShape& shape, const char* type, const std::string& dtype);
+// The whole. texts: its section text_config; tower: the type of its vision_config.
+config::Node glm_config(const Glm4vConfig& config, const Glm4vTowerShape& shape, config::Node texts, bool tied,
+                        const char* tower, const std::string& dtype);
 config::Node to_hf_config(const Glm4vConfig& config, const Glm4vShape& shape, const std::string& dtype);
 
 }  // namespace hone::models

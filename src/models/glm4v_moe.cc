@@ -1,15 +1,11 @@
 // GLM-4.5V and GLM-4.6V (GLM-V team, 2025, arXiv:2507.01006): GLM-4.5's experts with GLM-4.1V's tower, and tokens that
 // stand in three dimensions.
-//
-// Letters in tensor names: M tokens of pictures, D hidden.
-// Children carry Hugging Face's names.
 #include <fmt/format.h>
 
 #include "hone/registry.h"
-#include "models/glm4v_tower.h"
+#include "models/glm4v_model.h"
 #include "models/grouped_block.h"
 #include "models/hf_values.h"
-#include "models/picture_model.h"
 #include "models/picture_texts.h"
 #include "models/sections.h"
 
@@ -37,27 +33,9 @@ struct Glm4vMoeTextConfig : GroupedConfig {
   void validate(Problems&) const {}  // with the whole
 };
 
-struct Glm4vMoeConfig {
-  std::string model_type = kMoeWhole;
-  config::Open text_config, vision_config;
-  std::int64_t image_token_id = 151363, video_token_id = 151364, image_start_token_id = 151339,
-               image_end_token_id = 151340, video_start_token_id = 151341, video_end_token_id = 151342;
-  std::optional<bool> tie_word_embeddings;
-
-  static constexpr auto fields() {
-    using C = Glm4vMoeConfig;
-    return std::tuple{
-        field("model_type", &C::model_type, "glm4v_moe."),
-        field("text_config", &C::text_config, "The model of texts: keys of glm4_moe."),
-        field("vision_config", &C::vision_config, "The vision tower, as glm4v's."),
-        field("image_token_id", &C::image_token_id, "Token that stands for pictures.", at_least(0)),
-        field("video_token_id", &C::video_token_id, "Kept for others: hone reads no videos.", at_least(0)),
-        field("image_start_token_id", &C::image_start_token_id, "Kept for others: texts have it before pictures."),
-        field("image_end_token_id", &C::image_end_token_id, "Kept for others: texts have it behind pictures."),
-        field("video_start_token_id", &C::video_start_token_id, "Kept for others."),
-        field("video_end_token_id", &C::video_end_token_id, "Kept for others."),
-        field("tie_word_embeddings", &C::tie_word_embeddings, "Use the embedding table as the head's weight.")};
-  }
+struct Glm4vMoeConfig : Glm4vConfig {
+  using Base = Glm4vConfig;
+  static constexpr auto fields() { return Glm4vConfig::fields(); }
   void validate(Problems& problems) const;
 };
 
@@ -117,7 +95,7 @@ Glm4vMoeShape resolve(const Glm4vMoeConfig& c, Problems& problems) {
   read_glm_tower(c.vision_config, {kMoeTower, kMoeWhole}, s, problems);
   if (problems.size() == before) read_moe_texts(c, s, problems);
   if (problems.size() != before) return s;
-  s.input = glm_input(s, s.texts, c.image_token_id, c.video_token_id, problems);
+  s.input = glm_input(c, s, s.texts, problems);
   return s;
 }
 
@@ -138,44 +116,14 @@ Node texts_config(const Glm4vMoeShape& s, const std::string& dtype) {
   return texts;
 }
 
-class Glm4vMoe final : public PictureModelOf<GroupedModel<LlamaAttention, GroupedShape>> {
- public:
-  Glm4vMoe(const Glm4vMoeConfig& config, const HeadRequest& head) : Glm4vMoe(config, picture_shape(config, head)) {}
-
-  Node hf_config() const override {
-    Node node = Node::map();
-    node.at_or_add("architectures") = Node::list({hf_text("Glm4vMoeForConditionalGeneration")});
-    if (!dtype().empty()) node.at_or_add("dtype") = hf_text(dtype());
-    node.at_or_add("image_end_token_id") = hf_number(config_.image_end_token_id);
-    node.at_or_add("image_start_token_id") = hf_number(config_.image_start_token_id);
-    node.at_or_add("image_token_id") = hf_number(config_.image_token_id);
-    node.at_or_add("model_type") = hf_text(kMoeWhole);
-    node.at_or_add("text_config") = texts_config(shape_, dtype());
-    node.at_or_add("tie_word_embeddings") = hf_flag(shape_.texts.tied);
-    node.at_or_add("video_end_token_id") = hf_number(config_.video_end_token_id);
-    node.at_or_add("video_start_token_id") = hf_number(config_.video_start_token_id);
-    node.at_or_add("video_token_id") = hf_number(config_.video_token_id);
-    node.at_or_add("vision_config") = glm_tower_config(shape_, kMoeTower, dtype());
-    return node;
-  }
-
- private:
-  Glm4vMoe(const Glm4vMoeConfig& config, Glm4vMoeShape shape)
-      : PictureModelOf(shape.texts, shape.input), config_(config), shape_(std::move(shape)) {}
-
-  Tensor features_MD(const Batch& batch, const Tensor& like, Pass& pass) const override {
-    rotate_in_three(batch, input_, *ropes_.of(0), axes_of(shape_.sections, /*by_turns=*/false), like, pass);
-    return visual(batch.pictures, pass);
-  }
-
-  const Glm4vMoeConfig config_;
-  const Glm4vMoeShape shape_;
-  Glm4vTower& visual = child<Glm4vTower>("model.visual", shape_);
-};
+Node to_hf_config(const Glm4vMoeConfig& c, const Glm4vMoeShape& s, const std::string& dtype) {
+  return glm_config(c, s, texts_config(s, dtype), s.texts.tied, kMoeTower, dtype);
+}
 
 }  // namespace
 
 void register_glm4v_moe(Registries& hone) {
+  using Glm4vMoe = Glm4vModel<GroupedModel<LlamaAttention, GroupedShape>, Glm4vMoeConfig, Glm4vMoeShape>;
   hone.models.add<Glm4vMoe, Glm4vMoeConfig>(kMoeWhole, "GLM-4.5V and GLM-4.6V: experts, texts with pictures.");
 }
 

@@ -7,30 +7,16 @@
 
 #include "models/grouped_experts.h"
 #include "models/llama_model.h"
+#include "models/mlp_or_experts.h"
 #include "models/pre_norm_block.h"
 
 namespace hone::models {
 
-// Experts, or in some layers a plain MLP.
-class GroupedMlp final : public Module {
+class GroupedMlp final : public MlpOrExperts {
  public:
-  static constexpr bool kTakesTensor = true;  // both know of slices
-  GroupedMlp(const GroupedShape& s, std::int64_t layer) {
-    if (s.experts.sparse[static_cast<std::size_t>(layer)])
-      routed_ = &child<nn::RoutedMlp>("", s.experts.options(s, layer));
-    else
-      plain_ = &child<nn::GatedMlp>("", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, s.mlp_bias, s.std});
-  }
-  Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
-    return routed_ ? (*routed_)(x_1ND, pass) : (*plain_)(x_1ND, pass);
-  }
-  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
-    routed_ ? routed_->describe(layer, pass) : describe_mlp(*plain_, layer, pass);
-  }
-
- private:
-  const nn::RoutedMlp* routed_ = nullptr;  // one of the two
-  const nn::GatedMlp* plain_ = nullptr;
+  GroupedMlp(const GroupedShape& s, std::int64_t layer)
+      : MlpOrExperts(s.experts.sparse[static_cast<std::size_t>(layer)], s.experts.options(s, layer),
+                     {s.hidden, s.inner, s.activation, s.mlp_bias, s.std}) {}
 };
 
 // A: the attention; S: a GroupedShape, or more; M: experts or MLP, made as GroupedMlp is.

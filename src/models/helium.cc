@@ -49,7 +49,7 @@ struct CwmConfig : LlamaConfig {
   void validate(Problems& problems) const;
 };
 
-constexpr std::int64_t kSeesAll = 4;  // every how manieth layer, from the first one on
+constexpr std::int64_t kSeesAllEvery = 4;  // every how manieth layer, from the first one on
 
 // What transformers takes for keys that are absent.
 LlamaConfig completed(const CwmConfig& given) {
@@ -58,7 +58,7 @@ LlamaConfig completed(const CwmConfig& given) {
   if (!c.layer_types) {
     c.layer_types.emplace();
     for (std::int64_t i = 0; i < layers; ++i)
-      c.layer_types->push_back(i % kSeesAll == 0 ? "full_attention" : "sliding_attention");
+      c.layer_types->push_back(i % kSeesAllEvery == 0 ? "full_attention" : "sliding_attention");
   }
   if (is_default(c.sliding_window)) c.sliding_window.node = Node::scalar("8192");
   if (!has_rope_scaling(c) && c.rope_parameters.node.is_null() && !c.rope_theta) {

@@ -158,6 +158,13 @@ class JambaBlock final : public nn::ResidualBlock {
     x += mamba ? (*mamba)(input_layernorm(x), pass) : (*self_attn)(input_layernorm(x), pass);
     x += experts ? (*experts)(pre_ff_layernorm(x), pass) : (*feed_forward)(pre_ff_layernorm(x), pass);
   }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    mamba ? mamba->describe(layer, pass) : self_attn->describe(layer, pass);
+    experts ? experts->describe(layer, pass) : describe_mlp(*feed_forward, layer, pass);
+    layer.attention_norm_D = input_layernorm.weight.use(), layer.mlp_norm_D = pre_ff_layernorm.weight.use();
+    return layer;
+  }
 
  private:
   const JambaShape& s;

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "nn/plan.h"
 #include "ops/rope.h"
@@ -140,6 +142,28 @@ Tensor LatentAttention::operator()(const nn::Input& x_1ND, Pass& pass) const {
       .scale = s.attention_scale, .mask = ops::Mask::causal(0), .dropout = s.attention_dropout};
   const Tensor y_NHV = nn::attend_latents(tokens, kv_b_proj, sizes, pass, options);
   return o_proj(y_NHV.reshape({1, y_NHV.size(0), -1}), pass);
+}
+
+void LatentAttention::describe(nn::PreNormLayer& layer, const Pass& pass) const {
+  const LatentSizes& sizes = s.latent;
+  nn::LatentForm form{.q = (q_proj ? q_proj : q_b_proj)->with_adapter(pass),
+                      .out = o_proj.with_adapter(pass),
+                      .kv_down = kv_a_proj.with_adapter(pass),
+                      .kv_norm = kv_a_layernorm.weight.use(),
+                      .expand_HXL = nn::weight_of_heads(kv_b_proj, sizes, pass),
+                      .heads = sizes.heads,
+                      .plain = sizes.plain,
+                      .rotated = sizes.rotated,
+                      .values = sizes.values,
+                      .latent = sizes.latent,
+                      .neighbours = s.rotates_neighbours,
+                      .eps = kLatentEps,
+                      .scale = s.attention_scale,
+                      .growth = s.growth.beta,
+                      .growth_length = s.growth.length};
+  if (q_a_proj) form.q_down = q_a_proj->with_adapter(pass), form.q_norm = q_a_layernorm->weight.use();
+  layer.rope = &rope_;
+  layer.latent = std::make_shared<const nn::LatentForm>(std::move(form));
 }
 
 }  // namespace hone::models

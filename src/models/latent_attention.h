@@ -64,6 +64,7 @@ class LatentAttention final : public Module {
  public:
   LatentAttention(const LatentShape& shape, const LlamaRopes& ropes, std::int64_t layer);
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const;
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const;
 
  private:
   nn::Linear& projection(const char* name, std::int64_t in, std::int64_t out, bool bias = false);

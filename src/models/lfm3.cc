@@ -7,7 +7,7 @@
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/gated_convolution.h"
-#include "models/llama_model.h"
+#include "models/decoding_llama.h"
 
 namespace hone::models {
 namespace {
@@ -124,6 +124,12 @@ class HeadGatedAttention final : public Module {
     const Tensor gated_NHK = gate_proj ? y_NHK * made[3].sigmoid().view({-1, s.heads, 1}) : y_NHK;
     return o_proj(gated_NHK.flatten(1).unsqueeze(0), pass);
   }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    layer.q = q_proj.with_adapter(pass), layer.k = k_proj.with_adapter(pass), layer.v = v_proj.with_adapter(pass);
+    layer.o = o_proj.with_adapter(pass), layer.q_norm = q_norm.weight.use(), layer.k_norm = k_norm.weight.use();
+    if (gate_proj) layer.head_gate = gate_proj->with_adapter(pass);
+    layer.window = attend_.window(), layer.rope = attend_.rope();
+  }
 
  private:
   nn::Linear& projection(const char* name, std::int64_t out, bool bias) {
@@ -158,6 +164,15 @@ class Lfm3Block final : public nn::ResidualBlock {
     const Tensor made_1ND = mlp(ffn_norm(x), pass);
     x += post_ffn_norm ? (*post_ffn_norm)(made_1ND) : made_1ND;
   }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    conv ? conv->describe(layer, pass) : self_attn->describe(layer, pass);
+    layer.mlp = mlp.with_adapters(pass);
+    layer.attention_norm_D = operator_norm.weight.use(), layer.mlp_norm_D = ffn_norm.weight.use();
+    if (post_operator_norm)
+      layer.attention_out_norm_D = post_operator_norm->weight.use(), layer.mlp_out_norm_D = post_ffn_norm->weight.use();
+    return layer;
+  }
 
  private:
   nn::RmsNorm& norm(const char* name) { return child<nn::RmsNorm>(name, s.hidden, s.norm()); }
@@ -172,9 +187,9 @@ class Lfm3Block final : public nn::ResidualBlock {
   const nn::RmsNorm *post_operator_norm = nullptr, *post_ffn_norm = nullptr;
 };
 
-class Lfm3 final : public LlamaModel<Lfm3Block, Lfm3Shape> {
+class Lfm3 final : public DecodingLlama<Lfm3Block, Lfm3Shape> {
  public:
-  Lfm3(const Lfm3Config& config, const HeadRequest& head) : LlamaModel(shape_of(config, head)), config_(config) {}
+  Lfm3(const Lfm3Config& config, const HeadRequest& head) : DecodingLlama(shape_of(config, head)), config_(config) {}
 
   // A convolution sees other tokens, too, and not through nn::attend.
   bool shares_prefixes() const override { return !s.any_convolves() && LlamaModel::shares_prefixes(); }

@@ -24,7 +24,7 @@ namespace {
 
 using config::Node;
 
-constexpr const char *kInChunks = "chunked_attention", *kOfAll = "full_attention";
+constexpr const char *kInChunks = "chunked_attention", *kInFull = "full_attention";
 
 struct Llama4Config : LlamaConfig {
   using Base = LlamaConfig;
@@ -111,8 +111,8 @@ void read_chunks(const Llama4Config& c, Llama4Shape& s, Problems& problems) {
   for (std::size_t i = 0; i < std::min(s.in_chunks.size(), c.layer_types->size()); ++i) {
     const std::string& type = (*c.layer_types)[i];
     s.in_chunks[i] = type == kInChunks;
-    problems.require(type == kInChunks || type == kOfAll, fmt::format("layer_types.{}", i),
-                     fmt::format("got \"{}\", expected {} or {}", type, kInChunks, kOfAll));
+    problems.require(type == kInChunks || type == kInFull, fmt::format("layer_types.{}", i),
+                     fmt::format("got \"{}\", expected {} or {}", type, kInChunks, kInFull));
     problems.require(type != kInChunks || s.chunk > 0, "attention_chunk_size",
                      fmt::format("got null, expected a number, as layer_types.{} is {}", i, kInChunks));
   }
@@ -247,7 +247,8 @@ class Llama4Mlp final : public Module {
                                                       .activation = s.activation,
                                                       .std = s.std});
     if (!sparse) return;
-    const ops::GroupedRule rule{.score = ops::GroupedRule::Score::sigmoid, .per_token = s.per_token};
+    const ops::GroupedRule rule{
+        .score = ops::GroupedRule::Score::sigmoid, .by_logits = true, .per_token = s.per_token};
     router_ = &child<nn::GroupedRouter>("router", s.hidden, s.experts, nn::GroupedRouter::Options{.rule = rule}, s.std);
     router_->each_weight([](const std::string&, Weight& weight) { weight.set_takes_float8(false); });
     experts_ = &child<Llama4Experts>("experts", s);
@@ -309,7 +310,7 @@ Node Llama4::hf_config() const {
   for (std::size_t i = 0; i < s.sparse.size(); ++i) {
     if (s.sparse[i]) sparse.push_back(static_cast<std::int64_t>(i));
     rotates.push_back(s.rotates[i] ? 1 : 0);
-    types.emplace_back(s.in_chunks[i] ? kInChunks : kOfAll);
+    types.emplace_back(s.in_chunks[i] ? kInChunks : kInFull);
   }
   put("moe_layers", sparse), put("no_rope_layers", rotates), put("layer_types", types);
   put("intermediate_size_mlp", config_.intermediate_size_mlp), put("num_experts_per_tok", s.per_token);

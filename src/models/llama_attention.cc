@@ -158,7 +158,8 @@ void LlamaAttention::describe(nn::PreNormLayer& layer, const Pass& pass) const {
   layer.o = o_proj.with_adapter(pass);
   layer.window = attend_.window(), layer.rope = attend_.rope();
   if (sinks) layer.sinks_H = sinks->use();
-  // The short way is of RMSNorms alone.
+  // The short way is of RMSNorms alone, and rotates halves.
+  layer.is_known &= !s.rotates_neighbours;
   layer.is_known &= s.qk_norm == QkNorm::none || s.qk_norm == QkNorm::head || s.qk_norm == QkNorm::row;
   const auto weight = [](const nn::Norm* norm) { return static_cast<const nn::RmsNorm*>(norm)->weight.use(); };
   if (q_norm && layer.is_known) layer.q_norm = weight(q_norm), layer.k_norm = weight(k_norm);

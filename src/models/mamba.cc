@@ -1,17 +1,13 @@
 // Mamba (Gu and Dao, 2023, arXiv:2312.00752) and Falcon Mamba (TII, 2024, arXiv:2410.05355): state spaces of channels
 // alone. The latter's steps, B and C have a mean square of 1 each.
-//
-// Letters in tensor names: N tokens, D hidden.
 #include <cmath>
-#include <limits>
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/check_parameters.h"
 #include "models/mamba_keys.h"
-#include "models/sort_keys.h"
+#include "models/mamba_model.h"
 #include "nn/selective_state.h"
-#include "tensor/dtype.h"
 
 namespace hone::models {
 namespace {
@@ -81,6 +77,11 @@ struct MambaConfig {
         field("fused_add_norm", &C::fused_add_norm, "No effect."), field("rms_norm", &C::rms_norm, "No effect."),
         field("ssm_cfg", &C::ssm_cfg, "No effect.")};
   }
+  std::vector<std::pair<const char*, double>> numbers() const {
+    return {{"initializer_range", initializer_range}, {"layer_norm_epsilon", layer_norm_epsilon},
+            {"time_step_min", time_step_min},         {"time_step_max", time_step_max},
+            {"time_step_floor", time_step_floor},     {"time_step_scale", time_step_scale}};
+  }
   void validate(Problems& problems) const;
 };
 
@@ -94,6 +95,11 @@ struct FalconMambaConfig : MambaConfig {
                           std::tuple{field("mixer_rms_eps", &C::mixer_rms_eps,
                                            "Added to the mean square of steps, B and C.", {.low = 0, .high = 1}),
                                      field("use_falcon_mambapy", &C::use_falcon_mambapy, "No effect.")});
+  }
+  std::vector<std::pair<const char*, double>> numbers() const {
+    auto all = MambaConfig::numbers();
+    all.emplace_back("mixer_rms_eps", mixer_rms_eps);
+    return all;
   }
   void validate(Problems& problems) const;
 };
@@ -142,93 +148,20 @@ void MambaConfig::validate(Problems& problems) const { resolve(*this, problems);
 void FalconMambaConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
 template <class C>
-nn::SelectiveState::Options state_of(const C& config) {
-  Problems problems;
-  return resolve(config, problems);  // which validate() has done before: there are none
-}
-
-class MambaBlock final : public nn::ResidualBlock {
- public:
-  MambaBlock(const nn::SelectiveState::Options& options, double eps, std::int64_t) : o(options), eps_(eps) {}
-  void add_to(nn::Residual& x, Pass& pass) const override { x += mixer(norm(x), pass); }
-
- private:
-  const nn::SelectiveState::Options& o;
-  const double eps_;
-  nn::RmsNorm& norm = child<nn::RmsNorm>("norm", o.hidden, ops::RmsNormForm(eps_));
-  nn::SelectiveState& mixer = child<nn::SelectiveState>("mixer", o);
-};
-
-// C: MambaConfig or what is derived from it.
-template <class C>
-class Mamba final : public CausalLm {
- public:
-  using Config = C;
-  explicit Mamba(const Config& config) : c(config), o(state_of(config)) {}
-
-  std::string base_prefix() const override { return "backbone."; }
-  Tensor embed(const Batch& batch, Pass& pass) const override {
-    return nn::embedding_noise(embeddings(batch.ids_BT, pass), pass);
-  }
-  std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
-  Tensor finish(const Tensor& x_1ND, Pass&) const override { return norm_f(x_1ND); }
-  const nn::Head& head() const override { return lm_head; }
-  bool may_be_fresh(const std::string& weight) const override { return weight == "lm_head.weight"; }
-
-  std::int64_t vocab_size() const override { return c.vocab_size; }
-  bool takes_context() const override { return true; }
-  std::int64_t max_positions() const override { return std::numeric_limits<std::int64_t>::max(); }
-  std::vector<MemoryLayer> memories() const override {
-    return std::vector<MemoryLayer>(layers.blocks().size(), o.memory());
-  }
-  CacheSpec cache_spec() const override {
-    CacheSpec spec;
-    for (const MemoryLayer& memory : memories()) spec.layers.push_back({.memory = memory});
-    return spec;
-  }
-  config::Node hf_config() const override;
-
- private:
-  C c;
-  nn::SelectiveState::Options o;
-  nn::Embedding& embeddings = child<nn::Embedding>("backbone.embeddings", c.vocab_size, c.hidden_size, o.std);
-  nn::Stack<MambaBlock>& layers =
-      child<nn::Stack<MambaBlock>>("backbone.layers", c.num_hidden_layers, o, c.layer_norm_epsilon);
-  nn::RmsNorm& norm_f = child<nn::RmsNorm>("backbone.norm_f", c.hidden_size, ops::RmsNormForm(c.layer_norm_epsilon));
-  nn::Head& lm_head = child<nn::Head>("lm_head", c.hidden_size, c.vocab_size, o.std,
-                                      c.tie_word_embeddings ? &embeddings.weight : nullptr);
-};
-
-template <class C>
-config::Node Mamba<C>::hf_config() const {
-  constexpr bool of_falcon = std::is_same_v<C, FalconMambaConfig>;
+C completed(const C& c, const nn::SelectiveState::Options& o) {
   C full = c;
-  full.architectures = {of_falcon ? "FalconMambaForCausalLM" : "MambaForCausalLM"};
+  full.architectures = {std::is_same_v<C, FalconMambaConfig> ? "FalconMambaForCausalLM" : "MambaForCausalLM"};
   full.time_step_rank.node = config::Values<std::int64_t>::write(o.rank);
   full.intermediate_size = o.inner;
-  config::Node node = config::write(full);
-  std::erase_if(node.entries(), [](const config::Node::Entry& entry) {
-    return entry.second.is_null() && !entry.first.ends_with("token_id");
-  });
-  std::vector<std::pair<const char*, double>> numbers{
-      {"initializer_range", c.initializer_range}, {"layer_norm_epsilon", c.layer_norm_epsilon},
-      {"time_step_min", c.time_step_min},         {"time_step_max", c.time_step_max},
-      {"time_step_floor", c.time_step_floor},     {"time_step_scale", c.time_step_scale}};
-  if constexpr (of_falcon) numbers.emplace_back("mixer_rms_eps", c.mixer_rms_eps);
-  for (const auto& [key, value] : numbers) node.at_or_add(key) = nn::hf_float(value);
-  if (embeddings.weight.filled())
-    node.at_or_add("dtype") = config::Node::scalar(hf_name(embeddings.weight.use().scalar_type()), /*quoted=*/true);
-  node.at_or_add("use_cache") = config::Values<bool>::write(true);
-  sort_keys(node);
-  return node;
+  return full;
 }
 
 }  // namespace
 
 void register_mamba(Registries& hone) {
-  hone.models.add<Mamba<MambaConfig>>("mamba", "Mamba: state spaces of channels alone.");
-  hone.models.add<Mamba<FalconMambaConfig>>("falcon_mamba",
-                                            "Falcon Mamba: Mamba whose steps, B and C are normed.");
+  hone.models.add<MambaModel<MambaConfig, nn::SelectiveState>>("mamba", "Mamba: state spaces of channels alone.");
+  hone.models.add<MambaModel<FalconMambaConfig, nn::SelectiveState>>(
+      "falcon_mamba", "Falcon Mamba: Mamba whose steps, B and C are normed.");
 }
 
 }  // namespace hone::models

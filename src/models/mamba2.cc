@@ -1,14 +1,10 @@
 // Mamba-2 (Dao and Gu, 2024, arXiv:2405.21060): state spaces alone, as Codestral Mamba.
-//
-// Letters in tensor names: N tokens, D hidden.
 #include <cmath>
-#include <limits>
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/mamba_keys.h"
-#include "models/sort_keys.h"
-#include "tensor/dtype.h"
+#include "models/mamba_model.h"
 
 namespace hone::models {
 namespace {
@@ -79,6 +75,13 @@ struct Mamba2Config {
         field("time_step_init_scheme", &C::time_step_init_scheme, "No effect."),
         field("time_step_scale", &C::time_step_scale, "No effect.")};
   }
+  std::vector<std::pair<const char*, double>> numbers() const {
+    return {{"initializer_range", initializer_range},
+            {"layer_norm_epsilon", layer_norm_epsilon},
+            {"time_step_min", time_step_min},
+            {"time_step_max", time_step_max},
+            {"time_step_floor", time_step_floor}};
+  }
   void validate(Problems& problems) const;
 };
 
@@ -115,86 +118,20 @@ nn::StateSpace::Options resolve(const Mamba2Config& c, Problems& problems) {
 
 void Mamba2Config::validate(Problems& problems) const { resolve(*this, problems); }
 
-nn::StateSpace::Options state_of(const Mamba2Config& config) {
-  Problems problems;
-  return resolve(config, problems);  // which validate() has done before: there are none
-}
-
-class Mamba2Block final : public nn::ResidualBlock {
- public:
-  Mamba2Block(const nn::StateSpace::Options& options, std::int64_t) : o(options) {}
-  void add_to(nn::Residual& x, Pass& pass) const override { x += mixer(norm(x), pass); }
-
- private:
-  const nn::StateSpace::Options& o;
-  nn::RmsNorm& norm = child<nn::RmsNorm>("norm", o.hidden, ops::RmsNormForm(o.eps));
-  nn::StateSpace& mixer = child<nn::StateSpace>("mixer", o);
-};
-
-class Mamba2 final : public CausalLm {
- public:
-  using Config = Mamba2Config;
-  explicit Mamba2(const Config& config) : c(config), o(state_of(config)) {}
-
-  std::string base_prefix() const override { return "backbone."; }
-  Tensor embed(const Batch& batch, Pass& pass) const override {
-    return nn::embedding_noise(embeddings(batch.ids_BT, pass), pass);
-  }
-  std::vector<const Block*> blocks() const override { return {layers.blocks().begin(), layers.blocks().end()}; }
-  Tensor finish(const Tensor& x_1ND, Pass&) const override { return norm_f(x_1ND); }
-  const nn::Head& head() const override { return lm_head; }
-  bool may_be_fresh(const std::string& weight) const override { return weight == "lm_head.weight"; }
-
-  std::int64_t vocab_size() const override { return c.vocab_size; }
-  bool takes_context() const override { return true; }
-  std::int64_t max_positions() const override { return std::numeric_limits<std::int64_t>::max(); }
-  std::vector<MemoryLayer> memories() const override {
-    return std::vector<MemoryLayer>(layers.blocks().size(), o.memory());
-  }
-  CacheSpec cache_spec() const override {
-    CacheSpec spec;
-    for (const MemoryLayer& memory : memories()) spec.layers.push_back({.memory = memory});
-    return spec;
-  }
-  config::Node hf_config() const override;
-
- private:
-  Config c;
-  nn::StateSpace::Options o;
-  nn::Embedding& embeddings = child<nn::Embedding>("backbone.embeddings", c.vocab_size, c.hidden_size, o.std);
-  nn::Stack<Mamba2Block>& layers = child<nn::Stack<Mamba2Block>>("backbone.layers", c.num_hidden_layers, o);
-  nn::RmsNorm& norm_f = child<nn::RmsNorm>("backbone.norm_f", c.hidden_size, ops::RmsNormForm(o.eps));
-  nn::Head& lm_head = child<nn::Head>("lm_head", c.hidden_size, c.vocab_size, o.std,
-                                      c.tie_word_embeddings ? &embeddings.weight : nullptr);
-};
-
-config::Node Mamba2::hf_config() const {
-  Config full = c;
+Mamba2Config completed(const Mamba2Config& c, const nn::StateSpace::Options& o) {
+  Mamba2Config full = c;
   full.architectures = {"Mamba2ForCausalLM"};
   if (full.time_step_rank.node.text() == "auto")
     full.time_step_rank.node = config::Values<std::int64_t>::write((c.hidden_size + 15) / 16);
   full.time_step_limit.node = write_step_limits({o.least_step, o.most_step});
-  config::Node node = config::write(full);
-  std::erase_if(node.entries(), [](const config::Node::Entry& entry) {
-    return entry.second.is_null() && !entry.first.ends_with("token_id");
-  });
-  for (const auto& [key, value] : {std::pair{"initializer_range", c.initializer_range},
-                                   {"layer_norm_epsilon", c.layer_norm_epsilon},
-                                   {"time_step_min", c.time_step_min},
-                                   {"time_step_max", c.time_step_max},
-                                   {"time_step_floor", c.time_step_floor}})
-    node.at_or_add(key) = nn::hf_float(value);
-  if (embeddings.weight.filled())
-    node.at_or_add("dtype") = config::Node::scalar(hf_name(embeddings.weight.use().scalar_type()), /*quoted=*/true);
-  node.at_or_add("use_cache") = config::Values<bool>::write(true);
-  sort_keys(node);
-  return node;
+  return full;
 }
 
 }  // namespace
 
 void register_mamba2(Registries& hone) {
-  hone.models.add<Mamba2>("mamba2", "Mamba-2: state spaces alone, as Codestral Mamba.");
+  hone.models.add<MambaModel<Mamba2Config, nn::StateSpace>>("mamba2",
+                                                            "Mamba-2: state spaces alone, as Codestral Mamba.");
 }
 
 }  // namespace hone::models

@@ -1,11 +1,10 @@
 // Mellum 2 (JetBrains, 2026): Qwen3-MoE with windows in some layers, which are rotated by frequencies of their own.
-//
-// Letters in tensor names: N tokens, D hidden.
 #include <fmt/format.h>
 
 #include "hone/config_read.h"
 #include "hone/registry.h"
 #include "models/expert_keys.h"
+#include "models/mlp_or_experts.h"
 #include "models/mlp_types.h"
 #include "models/pre_norm_block.h"
 
@@ -78,25 +77,11 @@ MellumShape resolve(const MellumConfig& given, Problems& problems) {
 
 void MellumConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-// Experts, or in some layers a plain MLP.
-class MellumMlp final : public Module {
+class MellumMlp final : public MlpOrExperts {
  public:
-  MellumMlp(const MellumShape& s, std::int64_t layer) {
-    if (s.sparse[static_cast<std::size_t>(layer)])
-      routed_ = &child<nn::RoutedMlp>("", s.options(s));
-    else
-      plain_ = &child<nn::GatedMlp>("", nn::GatedMlp::Options{s.hidden, s.inner, s.activation, /*bias=*/false, s.std});
-  }
-  Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
-    return routed_ ? (*routed_)(x_1ND, pass) : (*plain_)(x_1ND, pass);
-  }
-  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
-    routed_ ? routed_->describe(layer, pass) : describe_mlp(*plain_, layer, pass);
-  }
-
- private:
-  const nn::RoutedMlp* routed_ = nullptr;  // one of the two
-  const nn::GatedMlp* plain_ = nullptr;
+  MellumMlp(const MellumShape& s, std::int64_t layer)
+      : MlpOrExperts(s.sparse[static_cast<std::size_t>(layer)], s.options(s),
+                     {s.hidden, s.inner, s.activation, /*bias=*/false, s.std}) {}
 };
 
 class Mellum final : public Balanced<DecodingLlama<PreNormBlock<MellumShape, MellumMlp>, MellumShape>> {

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "hone/registry.h"
 #include "models/expert_stacks.h"
@@ -102,6 +104,12 @@ class StackedGroupedMlp final : public Module {
     if (pass.training) nn::measure_routing(pass, choice.probability_E, routing.slots, x_ND.size(0), o.per_token);
     const Tensor routed_ND = ops::routed_mlp(x_ND, choice.weight_NK, routing, experts_->each(), o.activation);
     return routed_ND.unsqueeze(0) + (*mlp_)(all_1ND, pass);
+  }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    if (!gate_) return describe_mlp(*mlp_, layer, pass);
+    nn::RoutedForm form{.experts = experts_->each(), .activation = o.activation, .shared = mlp_->with_adapters(pass)};
+    gate_->describe(form);
+    layer.routed = std::make_shared<const nn::RoutedForm>(std::move(form));
   }
 
  private:

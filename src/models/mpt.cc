@@ -149,9 +149,9 @@ ClassicShape resolve(const MptConfig& c, Problems& problems) {
 
 void MptConfig::validate(Problems& problems) const { resolve(*this, problems); }
 
-constexpr SerialNames kNames{"norm_1", "attn", "norm_2", "ffn", "up_proj", "down_proj"};
+constexpr SerialNames kMptNames{"norm_1", "attn", "norm_2", "ffn", "up_proj", "down_proj"};
 
-class Mpt final : public ClassicModel<SerialBlock<kNames>> {
+class Mpt final : public ClassicModel<SerialBlock<kMptNames>> {
  public:
   Mpt(const MptConfig& config, const HeadRequest& head) : ClassicModel(classic_shape_of(config, head)), c(config) {}
 

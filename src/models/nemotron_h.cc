@@ -33,6 +33,18 @@ class NemotronHExperts final : public Module {
     if (from_latent_) y_ND = (*from_latent_)(y_ND, pass);
     return y_ND.unsqueeze(0) + shared_experts(x_1ND, pass);
   }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    nn::RoutedForm form{.experts = experts.each(), .activation = ops::Activation::relu};
+    gate.describe(form);
+    nn::PreNormLayer shared;
+    shared_experts.describe(shared, pass);
+    form.shared = shared.mlp;
+    if (to_latent_)
+      form.to_latent = to_latent_->with_adapter(pass), form.from_latent = from_latent_->with_adapter(pass);
+    layer.routed = std::make_shared<const nn::RoutedForm>(std::move(form));
+    layer.is_known &= s.squares;  // as its experts do
+    layer.is_known &= pass.adapter.empty() || !experts.has_adapters();
+  }
 
  private:
   struct Experts final : Module {
@@ -101,6 +113,16 @@ class NemotronHBlock final : public nn::ResidualBlock {
     if (attention) x += (*attention)(norm(x), pass);
     if (mlp) x += (*mlp)(norm(x), pass);
     if (experts) x += (*experts)(norm(x), pass);
+  }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    layer.has_mixer = state || attention, layer.has_mlp = !layer.has_mixer;
+    if (state) state->describe(layer, pass);
+    if (attention) attention->describe(layer, pass);
+    if (mlp) mlp->describe(layer, pass);
+    if (experts) experts->describe(layer, pass);
+    (layer.has_mixer ? layer.attention_norm_D : layer.mlp_norm_D) = norm.weight.use();
+    return layer;
   }
 
  private:

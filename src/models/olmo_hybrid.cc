@@ -142,11 +142,13 @@ class JoinedConvolution final : public Module {
 
   Tensor operator()(const Tensor& x_NC, Pass& pass) const {
     const nn::Plan& plan = pass.plan();
-    const Tensor weight = at::cat({q_conv1d.use(), k_conv1d.use(), v_conv1d.use()}).squeeze(1);
-    const ops::ShortConvWeights weights{weight, Tensor(), /*silu=*/true};
+    const ops::ShortConvWeights weights = this->weights();
     if (pass.cache) return pass.cache->short_conv(pass.layer, x_NC, weights, plan);
     if (plan.context()) return nn::short_conv_of_own_channels(x_NC, weights, *plan.context(), plan);
     return plan.from_documents(ops::short_conv(plan.to_documents(x_NC), weights, plan.documents(), {}));
+  }
+  ops::ShortConvWeights weights() const {
+    return {at::cat({q_conv1d.use(), k_conv1d.use(), v_conv1d.use()}).squeeze(1), Tensor(), /*silu=*/true};
   }
 
  private:
@@ -158,6 +160,8 @@ class JoinedConvolution final : public Module {
   Weight& k_conv1d = weight("k_conv1d.weight", s.keys());
   Weight& v_conv1d = weight("v_conv1d.weight", s.values());
 };
+
+constexpr double kOutputEps = 1e-5;  // of what memories give, whatever rms_norm_eps is
 
 class OlmoDeltaNet final : public Module {
  public:
@@ -175,6 +179,19 @@ class OlmoDeltaNet final : public Module {
                                          heads(parts[2], s.value_heads), decay_NH, step_NH, pass);
     const Tensor gate_NHV = heads(made[3], s.value_heads);
     return o_proj(ops::gated(gate_NHV, o_norm(y_NHV), ops::Activation::silu).flatten(1).unsqueeze(0), pass);
+  }
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    const std::int64_t group = s.value_heads / s.key_heads, mixed = 2 * s.keys() + s.values(),
+                       gates = mixed + s.values();
+    nn::MemoryForm form{.kind = nn::MemoryForm::Kind::delta, .out = o_proj.with_adapter(pass)};
+    for (const nn::Linear* product : {&q_proj, &k_proj, &v_proj, &g_proj, &a_proj, &b_proj})
+      form.in.push_back(product->with_adapter(pass));
+    form.convolution = convolve.weights(), form.convolved = {{.column = 0, .channel = 0, .count = mixed}};
+    form.groups = s.key_heads, form.heads = s.value_heads, form.key_size = s.key_size, form.value_size = s.value_size;
+    form.gate = {mixed, group * s.value_size}, form.decay = {gates, group}, form.step = {gates + s.value_heads, group};
+    form.rate_H = in_wide(A_log.use()).exp(), form.bias_H = in_wide(dt_bias.use()).contiguous();
+    form.step_scale = s.step_scale, form.norm = o_norm.weight.use(), form.eps = kOutputEps;
+    layer.memory = std::make_shared<const nn::MemoryForm>(std::move(form));
   }
 
  private:
@@ -196,7 +213,7 @@ class OlmoDeltaNet final : public Module {
   JoinedConvolution& convolve = child<JoinedConvolution>("", s);
   Weight& A_log = parameter("A_log", {s.value_heads}, s.fresh_rates);
   Weight& dt_bias = parameter("dt_bias", {s.value_heads}, s.fresh_steps, /*decays=*/false);
-  nn::RmsNorm& o_norm = child<nn::RmsNorm>("o_norm", s.value_size, ops::RmsNormForm(1e-5));  // whatever rms_norm_eps is
+  nn::RmsNorm& o_norm = child<nn::RmsNorm>("o_norm", s.value_size, ops::RmsNormForm(kOutputEps));
 };
 
 class OlmoHybridBlock final : public nn::ResidualBlock {
@@ -219,6 +236,14 @@ class OlmoHybridBlock final : public nn::ResidualBlock {
       x += (*of_mixer)((*self_attn)(x.sum(), pass));
       x += (*of_mlp)(mlp(x.sum(), pass));
     }
+  }
+  nn::PreNormLayer describe(const Pass& pass) const {
+    nn::PreNormLayer layer;
+    linear_attn ? linear_attn->describe(layer, pass) : self_attn->describe(layer, pass);
+    layer.mlp = mlp.with_adapters(pass);
+    (linear_attn ? layer.attention_norm_D : layer.attention_out_norm_D) = of_mixer->weight.use();
+    (linear_attn ? layer.mlp_norm_D : layer.mlp_out_norm_D) = of_mlp->weight.use();
+    return layer;
   }
 
  private:

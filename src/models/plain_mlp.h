@@ -9,6 +9,7 @@
 
 #include "hone/layers.h"
 #include "models/llama_config.h"
+#include "nn/decoding/pre_norm.h"
 
 namespace hone::models {
 
@@ -38,6 +39,12 @@ class PlainMlp final : public Module {
   Tensor operator()(const nn::Input& x_1ND, Pass& pass) const {
     const Tensor made = nn::activate(nn::linears(x_1ND, {&up}, pass)[0], o.activation);
     return down(nn::dropout(o.squares ? made.square() : made, o.dropout, pass, "inner"), pass);
+  }
+  // What the short way of decoding makes (nn/decoding), by the activation of the model: relu(u)^2 is relu(u) u.
+  void describe(nn::PreNormLayer& layer, const Pass& pass) const {
+    layer.mlp.gate = up.with_adapter(pass), layer.mlp.down = down.with_adapter(pass);
+    if (o.squares) layer.mlp.up = layer.mlp.gate;
+    layer.is_known &= !o.squares || o.activation == ops::Activation::relu;
   }
 
  private:

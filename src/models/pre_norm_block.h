@@ -18,6 +18,10 @@ constexpr bool takes_tensor() {
   return std::is_same_v<M, nn::GatedMlp> || std::is_same_v<M, nn::RoutedMlp>;
 }
 
+// Attention that says what it is to the short way of decoding.
+template <class A>
+concept DescribesItself = requires(const A& a, nn::PreNormLayer& layer, const Pass& pass) { a.describe(layer, pass); };
+
 // M is made as M(shape, layer), or as M(shape.mlp_options()); A: the attention, as A(shape, ropes, layer); N: norms.
 template <class S, class M, class A = LlamaAttention, class N = nn::RmsNorm>
 class PreNormBlock final : public nn::ResidualBlock {
@@ -31,7 +35,7 @@ class PreNormBlock final : public nn::ResidualBlock {
     x += scaled(mlp(post_attention_layernorm(x), pass), s.residual_scale);
   }
   nn::PreNormLayer describe(const Pass& pass) const
-    requires std::is_same_v<A, LlamaAttention> && std::is_same_v<N, nn::RmsNorm> && HasForm<M>
+    requires DescribesItself<A> && std::is_same_v<N, nn::RmsNorm> && HasForm<M>
   {
     nn::PreNormLayer layer;
     self_attn.describe(layer, pass);

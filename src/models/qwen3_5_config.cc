@@ -14,7 +14,7 @@ namespace {
 
 using config::Node;
 
-constexpr double kRotated = 0.25;  // of a head
+constexpr double kRotatedPart = 0.25;  // of a head
 constexpr std::int64_t kInterval = 4;
 constexpr const char *kAttention = "full_attention", *kMemory = "linear_attention";
 
@@ -25,7 +25,7 @@ constexpr std::array<const char*, 2> kOfImages{"mrope_section", "mrope_interleav
 LlamaConfig as_llama(const DeltaKeys& c) {
   LlamaConfig made = c;
   made.layer_types.reset();
-  made.partial_rotary_factor = c.partial_rotary_factor.value_or(kRotated);
+  made.partial_rotary_factor = c.partial_rotary_factor.value_or(kRotatedPart);
   for (config::Open* rope : {&made.rope_parameters, &made.rope_scaling})
     if (rope->node.is_map())
       std::erase_if(rope->node.entries(), [](const Node::Entry& entry) {

@@ -12,7 +12,7 @@
 namespace hone::models {
 namespace {
 
-constexpr std::int64_t kFirstPosition = 2;
+constexpr std::int64_t kFirstPlace = 2;
 
 struct XglmConfig : ClassicKeys {
   using Base = ClassicKeys;
@@ -168,7 +168,7 @@ class Xglm final : public ClassicModel<FairseqBlock, LastNorm> {
  private:
   // Sines of places at frequencies from 1 to 1/10000, then their cosines.
   Tensor with_places(const Tensor& x_BTD, Pass& pass) const override {
-    const Tensor row_BT1 = (nn::positions(pass) + kFirstPosition).unsqueeze(-1), places_BT1 = row_BT1.to(at::kDouble);
+    const Tensor row_BT1 = (nn::positions(pass) + kFirstPlace).unsqueeze(-1), places_BT1 = row_BT1.to(at::kDouble);
     const std::int64_t half = s.hidden / 2;
     const Tensor steps = at::arange(half, places_BT1.options()) * (-std::log(10000.0) / static_cast<double>(half - 1));
     const Tensor angles = places_BT1 * steps.exp();
@@ -182,7 +182,7 @@ class Xglm final : public ClassicModel<FairseqBlock, LastNorm> {
 class BioGpt final : public LearnedPlaces<FairseqBlock, LastNorm> {
  public:
   BioGpt(const BioGptConfig& config, const HeadRequest& head)
-      : LearnedPlaces(classic_shape_of(config, head), "biogpt.embed_positions", kFirstPosition), c(config) {}
+      : LearnedPlaces(classic_shape_of(config, head), "biogpt.embed_positions", kFirstPlace), c(config) {}
 
   config::Node hf_config() const override { return written(c, s, dtype()); }
 

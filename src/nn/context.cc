@@ -77,13 +77,18 @@ void copy_by_rank(const Tensor& x_NH, const Tensor& to_RNw) {
     to_RNw.unflatten(0, {heads, -1}).copy_(x_NH.reshape({tokens, heads, width}).transpose(0, 1).unsqueeze(1));
 }
 
-// And back: several ranks' gradients of one head add up, in their order.
+// Of what each rank gives, in the order of ranks.
+Tensor sum_of_ranks(const Tensor& got_R) {
+  Tensor sum = got_R.select(0, 0).to(at::toOpMathType(got_R.scalar_type()), /*non_blocking=*/false, /*copy=*/true);
+  for (std::int64_t r = 1; r < got_R.size(0); ++r) sum.add_(got_R.select(0, r));
+  return sum.to(got_R.scalar_type());
+}
+
+// And back: several ranks' gradients of one head add up.
 Tensor from_ranks(const Tensor& got_RNw, std::int64_t heads) {
   if (heads % got_RNw.size(0) == 0) return got_RNw.transpose(0, 1);
-  const Tensor by_head_HrNw = got_RNw.unflatten(0, {heads, -1});
-  Tensor sum_HNw = by_head_HrNw.select(1, 0).to(at::toOpMathType(got_RNw.scalar_type()));
-  for (std::int64_t r = 1; r < by_head_HrNw.size(1); ++r) sum_HNw = sum_HNw + by_head_HrNw.select(1, r);
-  return sum_HNw.to(got_RNw.scalar_type()).transpose(0, 1);
+  const Tensor by_head_rHNw = got_RNw.unflatten(0, {heads, -1}).transpose(0, 1);
+  return sum_of_ranks(by_head_rHNw).transpose(0, 1);
 }
 
 }  // namespace
@@ -208,10 +213,7 @@ Tensor Context::summed(const Tensor& y_M) const {
       parts.select(0, r).narrow(0, 0, count).copy_(y_M.narrow(0, begin, count));
     }
   }
-  const Tensor got = peers_->exchange(parts).narrow(1, 0, tokens());
-  Tensor sum = got.select(0, 0).to(at::toOpMathType(y_M.scalar_type()), /*non_blocking=*/false, /*copy=*/true);
-  for (std::int64_t r = 1; r < ranks(); ++r) sum.add_(got.select(0, r));
-  return sum.to(y_M.scalar_type());
+  return sum_of_ranks(peers_->exchange(parts).narrow(1, 0, tokens()));
 }
 
 Tensor Context::gather(const Tensor& x_N) const {
@@ -235,10 +237,7 @@ Tensor Context::gather_columns(const Tensor& y_Mw) const {
   };
   const auto own_columns = [self](const Tensor& all_MW) {
     const Tensor parts_RMw = all_MW.unflatten(1, {self->ranks(), -1}).transpose(0, 1).contiguous();
-    const Tensor got = self->peers_->exchange(parts_RMw);
-    Tensor sum = got.select(0, 0).to(at::toOpMathType(all_MW.scalar_type()), /*non_blocking=*/false, /*copy=*/true);
-    for (std::int64_t r = 1; r < self->ranks(); ++r) sum.add_(got.select(0, r));
-    return sum.to(all_MW.scalar_type());
+    return sum_of_ranks(self->peers_->exchange(parts_RMw));
   };
   return ops::with_adjoint(
       {y_Mw}, [=](const auto& given) { return std::vector{all_columns(given[0])}; },
@@ -252,10 +251,7 @@ Tensor Context::largest(const Tensor& x) const {
 
 Tensor Context::total(const Tensor& x) const {
   const c10::NoGradGuard no_grad;
-  const Tensor got = peers_->gather(x.detach().contiguous());
-  Tensor sum = got.select(0, 0).clone();
-  for (std::int64_t r = 1; r < ranks(); ++r) sum.add_(got.select(0, r));
-  return sum;
+  return sum_of_ranks(peers_->gather(x.detach().contiguous()));
 }
 
 namespace {
@@ -298,11 +294,16 @@ Batch own_tokens(const Batch& whole, const std::shared_ptr<const Peers>& peers, 
   Batch made;
   made.ids_BT = own(whole.ids_BT), made.labels_BT = own(whole.labels_BT), made.weight_BT = own(whole.weight_BT);
   made.segments_BT = own(whole.segments_BT), made.positions_BT = own(whole.positions_BT);
+  const auto is_of_tokens = [&](const Tensor& values) {  // some numbers of each
+    return values.dim() == 3 && values.sizes().slice(0, 2) == whole.ids_BT.sizes();
+  };
   for (const auto& [name, values] : whole.extra) {
     if (name.ends_with("_places"))
       made.extra[name] = places_within(values, places);
     else if (values.sizes() == whole.ids_BT.sizes())
       made.extra[name] = own(values);
+    else if (is_of_tokens(values))
+      made.extra[name] = values.flatten(0, 1).index_select(0, index_N).unsqueeze(0);
     else
       throw Error(ErrorKind::bug, fmt::format("{}: is not of tokens, which ranks share (Batch::context)", name));
   }

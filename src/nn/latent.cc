@@ -2,6 +2,7 @@
 #include "nn/latent.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
@@ -45,9 +46,8 @@ Tensor by_heads(const Tensor& x_NHI, const Tensor& b_HIO) {
 }
 
 // The weight with the pass's adapter, of each head.
-Tensor weight_of(const Linear& expand, const LatentHeads& sizes, const Pass& pass) {
+Tensor by_head(const Tensor& own, const Linear& expand, const LatentHeads& sizes, const Pass& pass) {
   const Adapter* adapter = pass.adapter_of(expand.weight);
-  const Tensor own = expand.with_bias().weight_OI;
   const Tensor weight = adapter ? adapter->merged(own) : own;
   return weight.detach().view({sizes.heads, sizes.plain + sizes.values, sizes.latent});
 }
@@ -55,7 +55,7 @@ Tensor weight_of(const Linear& expand, const LatentHeads& sizes, const Pass& pas
 // q (W c) = (q W) c, and the sum of weights times (W c) is W times the sum.
 Tensor attend_where_they_lie(const LatentTokens& tokens, const Tensor& entry_N1L, const Linear& expand,
                              const LatentHeads& sizes, Pass& pass, const ops::AttentionOptions& options) {
-  const Tensor weight_HXL = weight_of(expand, sizes, pass);
+  const Tensor weight_HXL = by_head(expand.with_bias().weight_OI, expand, sizes, pass);
   const Tensor plain_NHL = by_heads(tokens.q_NHK.narrow(-1, 0, sizes.plain), weight_HXL.narrow(1, 0, sizes.plain));
   const Tensor q_NHE = at::cat({plain_NHL, tokens.q_NHK.narrow(-1, sizes.plain, sizes.rotated)}, -1);
   const Tensor y_NHE = pass.cache->attend(pass.layer, q_NHE, entry_N1L, {}, pass.plan(), options);
@@ -63,6 +63,11 @@ Tensor attend_where_they_lie(const LatentTokens& tokens, const Tensor& entry_N1L
 }
 
 }  // namespace
+
+Tensor weight_of_heads(const Linear& expand, const LatentHeads& sizes, const Pass& pass) {
+  const at::NoGradGuard no_grad;
+  return by_head(expand.weight.quantized() ? expand.weight.whole() : expand.weight.use(), expand, sizes, pass);
+}
 
 Tensor attend_latents(const LatentTokens& tokens, const Linear& expand, const LatentHeads& sizes, Pass& pass,
                       ops::AttentionOptions options) {

@@ -30,4 +30,7 @@ struct LatentTokens {
 Tensor attend_latents(const LatentTokens& tokens, const Linear& expand, const LatentHeads& sizes, Pass& pass,
                       ops::AttentionOptions options);
 
+// expand's weight with the pass's adapter, [H, plain + V, L]; a copy where it is held in few bits.
+Tensor weight_of_heads(const Linear& expand, const LatentHeads& sizes, const Pass& pass);
+
 }  // namespace hone::nn

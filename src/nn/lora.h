@@ -39,7 +39,7 @@ class Lora final : public Adapter {
   Weight& b() { return *b_; }
   Weight* magnitude() { return magnitude_; }
   bool owns_a() const { return owns_a_; }
-  // Weights of its start that it goes on needing (PiSSA): [R,I] and [O,R]; undefined: none. Never trained.
+  // Weights of its start that it goes on needing (PiSSA, OLoRA): [R,I] and [O,R]; undefined: none. Never trained.
   const Tensor& start_a() const { return start_a_; }
   const Tensor& start_b() const { return start_b_; }
   void set_start(Tensor a, Tensor b);

@@ -83,14 +83,15 @@ std::int64_t full_rank(const Planned& one) {
 }
 
 // A rank that is more than the largest weight has is not meant. Gates and the like, of a few outputs, get it as the
-// others do (so does PEFT's); PiSSA needs as many singular values.
+// others do (so does PEFT's); a start that takes them from the weight needs as many columns.
 void check_ranks(const std::vector<Planned>& modules, const LoraConfig& config) {
   if (modules.empty()) return;
   const auto by_rank = [](const Planned& a, const Planned& b) { return full_rank(a) < full_rank(b); };
   const Planned& largest = *std::max_element(modules.begin(), modules.end(), by_rank);
-  const bool each = nn::lora_start(config.init).kind == nn::LoraStart::Kind::pissa;
+  const nn::LoraStart start = nn::lora_start(config.init);
   for (const Planned& one : modules) {
-    const Planned& limit = each ? one : largest;
+    nn::check_start(start, *one.target.weight, one.options.rank, one.target.module);
+    const Planned& limit = start.takes_from_weight() ? one : largest;
     if (one.options.rank <= full_rank(limit)) continue;
     const auto [outputs, inputs] = nn::Lora::sides_of(*limit.target.weight);
     throw Error(ErrorKind::config,
@@ -107,7 +108,7 @@ void check_experts(const std::vector<Planned>& modules, const LoraConfig& config
     const std::string& module = one.target.module;
     const std::size_t experts = module.find(".experts.");
     if (experts == std::string::npos) continue;
-    if (nn::lora_start(config.init).kind == nn::LoraStart::Kind::pissa)
+    if (nn::lora_start(config.init).needs_own_a())
       throw Error(ErrorKind::config,
                   fmt::format("adapter.init: {}: {}: not for experts, whose files have no place for it", config.init,
                               module));

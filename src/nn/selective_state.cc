@@ -7,7 +7,11 @@
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
 
+#include <memory>
+#include <utility>
+
 #include "nn/context.h"
+#include "nn/decoding/pre_norm.h"
 #include "nn/kv_cache.h"
 #include "nn/plan.h"
 #include "ops/gated.h"
@@ -80,6 +84,21 @@ Tensor SelectiveState::operator()(const Input& x_1ND, Pass& pass) const {
   const auto both = linears(x_1ND, {&in_proj}, pass)[0].squeeze(0).chunk(2, -1);
   const Tensor y_NC = read(conv1d(both[0], pass), pass);
   return out_proj(ops::gated(both[1].contiguous(), y_NC, ops::Activation::silu).unsqueeze(0), pass);
+}
+
+void SelectiveState::describe(PreNormLayer& layer, const Pass& pass) const {
+  MemoryForm form{.kind = MemoryForm::Kind::channels, .in = {in_proj.with_adapter(pass)},
+                  .out = out_proj.with_adapter(pass)};
+  form.convolution = {conv1d.weight.use().squeeze(1), conv1d.bias ? conv1d.bias->use() : Tensor(), /*silu=*/true};
+  form.convolved = {{.column = 0, .channel = 0, .count = o.inner}};
+  form.groups = 1, form.heads = o.inner, form.key_size = o.state_size, form.value_size = 1, form.rank = o.rank;
+  form.selection = x_proj.with_adapter(pass), form.to_steps = dt_proj.with_adapter(pass);
+  form.rate_SC = -wide_of(A_log.use()).exp().t().contiguous(), form.skip_H = wide_of(D.use()).contiguous();
+  form.is_selection_normed = o.norm != Norm::none, form.eps = o.norm_eps;
+  if (dt_layernorm)
+    form.step_norm = dt_layernorm->weight.use(), form.write_norm = b_layernorm->weight.use(),
+    form.read_norm = c_layernorm->weight.use();
+  layer.memory = std::make_shared<const MemoryForm>(std::move(form));
 }
 
 Tensor SelectiveState::normed(const Tensor& x, const RmsNorm* norm) const {

@@ -15,6 +15,8 @@ namespace hone::nn {
 // What the states give for the pass's tokens; in generation they begin with what the cache holds of their documents.
 Tensor selective_scan(const ops::ScanInput& input, Pass& pass);
 
+struct PreNormLayer;
+
 class SelectiveState final : public Module {
  public:
   // What steps, B and C are before they are used: as they were made, or brought to a mean square of 1 each, times a
@@ -33,6 +35,7 @@ class SelectiveState final : public Module {
   };
   explicit SelectiveState(const Options& options);
   Tensor operator()(const Input& x_1ND, Pass& pass) const;
+  void describe(PreNormLayer& layer, const Pass& pass) const;  // what the short way of decoding makes (nn/decoding)
 
  private:
   Tensor normed(const Tensor& x, const RmsNorm* norm) const;

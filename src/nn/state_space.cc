@@ -67,13 +67,14 @@ Tensor StateSpace::operator()(const Input& x_1ND, Pass& pass) const {
 Tensor StateSpace::made_of(const Input& x_1ND, Pass& pass) const {
   const Tensor made = linears(x_1ND, {&in_proj}, pass)[0].squeeze(0);
   if (o.scales == Scales()) return made;
-  const auto part = [&](std::int64_t size, double scale) {
-    return at::full({size}, scale, made.options().dtype(at::toOpMathType(made.scalar_type())));
-  };
-  const Tensor scales =
-      at::cat({part(o.inner(), o.scales.gate), part(o.inner(), o.scales.x), part(o.states(), o.scales.b),
-               part(o.states(), o.scales.c), part(o.heads, o.scales.step)});
+  const Tensor scales = column_scales(made.options().dtype(at::toOpMathType(made.scalar_type())));
   return (made * scales).to(made.scalar_type());
+}
+
+Tensor StateSpace::column_scales(const at::TensorOptions& options) const {
+  const auto part = [&](std::int64_t size, double scale) { return at::full({size}, scale, options); };
+  return at::cat({part(o.inner(), o.scales.gate), part(o.inner(), o.scales.x), part(o.states(), o.scales.b),
+                  part(o.states(), o.scales.c), part(o.heads, o.scales.step)});
 }
 
 void StateSpace::describe(PreNormLayer& layer, const Pass& pass) const {
@@ -91,7 +92,7 @@ void StateSpace::describe(PreNormLayer& layer, const Pass& pass) const {
   form.norm_of = o.norm == Norm::none ? NormOf::none : o.norm == Norm::of_gated ? NormOf::gated : NormOf::then_gated;
   if (norm) form.norm = norm->weight.use();
   form.eps = o.eps, form.norm_groups = o.groups;
-  layer.is_known &= o.scales == Scales();
+  if (o.scales != Scales()) form.scale_M = column_scales(form.bias_H.options());
   layer.memory = std::make_shared<const MemoryForm>(std::move(form));
 }
 

@@ -61,6 +61,7 @@ class StateSpace final : public Module {
 
  private:
   Tensor made_of(const Input& x_1ND, Pass& pass) const;
+  Tensor column_scales(const at::TensorOptions& options) const;  // of what in_proj makes
   Tensor read(const Tensor& mixed_NC, const Tensor& given_NH, Pass& pass) const;
   Tensor gated(const Tensor& y_NI, const Tensor& gate_NI) const;
   const Options o;

@@ -19,6 +19,9 @@ struct TextLists {
 // model has no head of one label.
 TextLists text_lists(const Model& model, const Output& output, const Batch& batch, Pass& pass);
 
+// The highest score that losses take which give a text two to the power of its score, less one.
+inline constexpr double kMostGainScore = 100;
+
 // Numbers of documents in Batch::docs: of each query its texts, in their order.
 std::vector<std::vector<std::int64_t>> texts_of_queries(const Batch& batch);
 

@@ -1,8 +1,9 @@
 // Distillation (Hinton et al., 2015, arXiv:1503.02531): a model learns what another one, its teacher, expects of each
 // next token of given texts. Divergences between the two, from KL(teacher || model) over Jensen and Shannon's to
-// KL(model || teacher), are those of Agarwal et al., 2023, arXiv:2306.13649.
+// KL(model || teacher), are those of Agarwal et al., 2023, arXiv:2306.13649. Or the records bring what the teacher has
+// said of its likeliest tokens beforehand.
 //
-// Letters: B batch, T time, E the teacher's hidden size, V vocabulary.
+// Letters: B batch, T time, E the teacher's hidden size, V vocabulary, K tokens that were said of a place.
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
@@ -25,6 +26,7 @@ namespace hone::objectives {
 namespace {
 
 constexpr const char *kTeacher = "teacher", *kHidden = "teacher_hidden", *kHead = "teacher_head", *kPer = "targets";
+constexpr const char *kSaidIds = "taught_ids", *kSaidLogProbs = "taught_log_probs";  // of a batch (hone/batch.h)
 
 class Distillation final : public Objective {
  public:
@@ -32,12 +34,27 @@ class Distillation final : public Objective {
     std::string teacher;
     double temperature = 1, beta = 0, alpha = 1, lmbda = 0;
     std::int64_t max_completion_length = 128;
-    std::optional<std::int64_t> generation_batch_size;
+    std::optional<std::int64_t> generation_batch_size, top_k;
+    bool teacher_logprobs = false, normalize_topk = false;
+    double teacher_temperature = 1;
     static constexpr auto fields() {
       using C = Config;
       return std::tuple{
           field("teacher", &C::teacher,
                 "Folder of the model that is learnt from; it reads tokens as the one that learns does."),
+          field("teacher_logprobs", &C::teacher_logprobs,
+                "Learn from what a teacher has said beforehand instead: the records' field logprobs, which hone teach "
+                "makes."),
+          field("top_k", &C::top_k,
+                "Of teacher_logprobs so many of each token's, the likeliest; default: all that there are, as many "
+                "at each token.",
+                config::at_least(1)),
+          field("teacher_temperature", &C::teacher_temperature,
+                "Temperature that teacher_logprobs were made with; they are brought to `temperature`.",
+                {.low = 0.01, .high = 100}),
+          field("normalize_topk", &C::normalize_topk,
+                "With teacher_logprobs the model's probabilities are those among the tokens that they name, and not "
+                "of the whole vocabulary: all others are then left as they are."),
           field("temperature", &C::temperature,
                 "What both models' logits are divided by: above 1 unlikely tokens count for more. The divergence is "
                 "multiplied by its square, so that its gradients stay as large.",
@@ -61,8 +78,19 @@ class Distillation final : public Objective {
                 config::at_least(1))};
     }
     void validate(Problems& problems) const {
-      problems.require(!teacher.empty(), "teacher", "got none, expected the folder of a model to learn from");
       const Config standard;
+      problems.require(!teacher.empty() || teacher_logprobs, "teacher",
+                       "got none, expected the folder of a model to learn from, or teacher_logprobs: true");
+      problems.require(teacher.empty() || !teacher_logprobs, "teacher_logprobs",
+                       "expected false with a teacher: one of them is learnt from");
+      problems.require(teacher_logprobs || !top_k, "top_k", "only with teacher_logprobs");
+      problems.require(teacher_logprobs || !normalize_topk, "normalize_topk", "only with teacher_logprobs");
+      problems.require(teacher_logprobs || teacher_temperature == standard.teacher_temperature, "teacher_temperature",
+                       "only with teacher_logprobs");
+      problems.require(!teacher_logprobs || beta == 0, "beta",
+                       "expected 0 with teacher_logprobs: of a few tokens only KL(teacher || model) is one");
+      problems.require(!teacher_logprobs || lmbda == 0, "lmbda",
+                       "expected 0 with teacher_logprobs: nobody has been asked about the model's own answers");
       problems.require(lmbda > 0 || max_completion_length == standard.max_completion_length, "max_completion_length",
                        "only with lmbda above 0");
       problems.require(lmbda > 0 || !generation_batch_size, "generation_batch_size", "only with lmbda above 0");
@@ -74,6 +102,10 @@ class Distillation final : public Objective {
 
   Needs needs() const override {
     Needs needs;
+    if (config_.teacher_logprobs) {
+      needs.teacher_log_probs = config_.top_k.value_or(0);
+      return needs;
+    }
     needs.models[kTeacher] = config_.teacher;
     needs.models_are_language_models = needs.models_read_same_tokens = true;
     if (config_.lmbda == 0) return needs;
@@ -90,6 +122,7 @@ class Distillation final : public Objective {
 
   // Not numbers, but what they are made of: the teacher's hidden states, and its head.
   std::map<std::string, Tensor> document_numbers(const Batch& batch, const Resources& resources) const override {
+    if (config_.teacher_logprobs) return {};
     const RoleModel teacher = resources.model(kTeacher);
     const CausalLm& lm = require_causal_lm(teacher.model, "objective distillation: the teacher");
     Pass pass(batch);
@@ -121,13 +154,15 @@ class Distillation final : public Objective {
 
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const nn::Head& head = model.causal_lm()->head();
-    // Larger ones of a family have more rows, which no token uses.
-    const ops::Teacher teacher{.hidden_NE = batch.extra.at(kHidden).flatten(0, -2),
-                               .head_VE = batch.extra.at(kHead).narrow(0, 0, head.vocab_size()),
-                               .soft_cap = teacher_soft_cap_,
-                               .temperature = config_.temperature,
-                               .mix = config_.beta,
-                               .weight = config_.alpha};
+    ops::Teacher teacher{.temperature = config_.temperature, .mix = config_.beta, .weight = config_.alpha};
+    ops::Said said;
+    if (config_.teacher_logprobs) {
+      said = said_of(batch), teacher.said = &said;
+    } else {  // Larger ones of a family have more rows, which no token uses.
+      teacher.hidden_NE = batch.extra.at(kHidden).flatten(0, -2);
+      teacher.head_VE = batch.extra.at(kHead).narrow(0, 0, head.vocab_size());
+      teacher.soft_cap = teacher_soft_cap_;
+    }
     ops::CrossEntropyOptions options{.teacher = &teacher};
     options.divisor = divisor_of(pass, kPer);
     ops::LossSums measured;
@@ -135,13 +170,28 @@ class Distillation final : public Objective {
     const Tensor sum =
         head.cross_entropy(output.hidden_BTD, batch.labels_BT, batch.weight_BT, pass, options, &measured);
     result.terms.push_back({"loss", sum, kPer});
-    result.means.push_back({"divergence_loss", measured.divergence, measured.weight});
+    result.means.push_back({"divergence_loss", measured.divergence, taught_weight(batch, measured.weight)});
     result.means.push_back({"nll_loss", measured.label, measured.weight});
     result.means.push_back({"accuracy", measured.right, measured.weight});
     return result;
   }
 
  private:
+  ops::Said said_of(const Batch& batch) const {
+    const auto ids = batch.extra.find(kSaidIds);
+    if (ids == batch.extra.end())
+      throw Error(ErrorKind::data, "objective.teacher_logprobs: the data have none; expected them at each token");
+    return {ids->second.flatten(0, -2), batch.extra.at(kSaidLogProbs).flatten(0, -2), config_.teacher_temperature,
+            config_.normalize_topk};
+  }
+
+  // Of the tokens that the teacher has said something of; `all`: of all that are learnt.
+  Tensor taught_weight(const Batch& batch, const Tensor& all) const {
+    if (!config_.teacher_logprobs) return all;
+    const Tensor silent_BT = batch.extra.at(kSaidLogProbs).isneginf().all(-1);
+    return batch.weight_BT.masked_fill(silent_BT, 0).sum().to(all.scalar_type());
+  }
+
   // The prompts of the micro-batches with the model's own answers.
   Group answered(const Group& group, const SeedOfAnswer& seed, const StepContext& context) const {
     const c10::NoGradGuard no_grad;

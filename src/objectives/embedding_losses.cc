@@ -15,7 +15,7 @@
 namespace hone::objectives {
 namespace {
 
-constexpr double kLeast = -std::numeric_limits<double>::infinity();
+constexpr double kNoTerm = -std::numeric_limits<double>::infinity();
 
 // How far a query is from a document, row by row.
 Tensor distances(const Tensor& a, const Tensor& b, Distance distance) {
@@ -61,7 +61,7 @@ Tensor cosent_P(const EmbeddedTexts& texts, const Tensor& alike_P, double temper
   const Tensor cosine = alike_P / temperature;
   const Tensor difference_PP = cosine.unsqueeze(0) - cosine.unsqueeze(1);  // [i,j]: cos_j - cos_i
   const Tensor wrong_PP = texts.score_P.unsqueeze(1).le(texts.score_P.unsqueeze(0));
-  const Tensor terms = difference_PP.masked_fill(wrong_PP, kLeast).flatten();
+  const Tensor terms = difference_PP.masked_fill(wrong_PP, kNoTerm).flatten();
   return at::cat({terms, at::zeros({1}, terms.options())}).logsumexp(0).expand({cosine.size(0)});
 }
 

@@ -104,6 +104,8 @@ void count_query(std::span<const std::int64_t> nearest, const std::set<std::int6
 
 ClassCounts::ClassCounts(const std::vector<Kept>& all) : all_(all) {
   for (const Kept& one : all) ++size_of_[one.label];
+  if (std::ranges::none_of(size_of_, [](const auto& one) { return one.second > 1; }))
+    log::warning("evaluation: no two texts have the same label: there is no accuracy@1");
 }
 
 void ClassCounts::count(std::int64_t text, std::span<const std::int64_t> nearest, Sums& sums) const {

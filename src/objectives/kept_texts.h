@@ -42,7 +42,7 @@ void count_query(std::span<const std::int64_t> nearest, const std::set<std::int6
 // there. Texts without another of their label are passed over. Adds the same.
 class ClassCounts {
  public:
-  explicit ClassCounts(const std::vector<Kept>& all);
+  explicit ClassCounts(const std::vector<Kept>& all);  // warns where no two have the same label
   void count(std::int64_t text, std::span<const std::int64_t> nearest, Sums& sums) const;
 
  private:

@@ -114,6 +114,13 @@ Tensor margin_mse(const nn::TextLists& lists) {
   return (lost_QN * lists.there_QN.to(lost_QN.scalar_type())).sum();
 }
 
+// How unlikely the first text is among all (Henderson et al., 2017, arXiv:1705.00652).
+Tensor of_first(const nn::TextLists& lists, const ListLossSettings& settings) {
+  const bool squashed = settings.activation == ScoreActivation::sigmoid;
+  const Tensor shown_QN = settings.scale * (squashed ? lists.score_QN.sigmoid() : lists.score_QN);
+  return -shown_QN.masked_fill(lists.there_QN.logical_not(), kNowhere).log_softmax(1).select(1, 0).sum();
+}
+
 }  // namespace
 
 Tensor sum_of_list_losses(const nn::TextLists& lists, const ListLossSettings& settings) {
@@ -128,6 +135,8 @@ Tensor sum_of_list_losses(const nn::TextLists& lists, const ListLossSettings& se
       return list_mle(lists, settings.type == ListLoss::plist_mle);
     case ListLoss::adr_mse:
       return adr_mse(lists, settings.alpha);
+    case ListLoss::multiple_negatives_ranking:
+      return of_first(lists, settings);
     case ListLoss::margin_mse:
       break;
   }

@@ -12,7 +12,17 @@
 
 namespace hone {
 namespace objectives {
-enum class ListLoss { lambda, rank_net, list_net, list_mle, plist_mle, adr_mse, margin_mse };
+enum class ListLoss {
+  lambda,
+  rank_net,
+  list_net,
+  list_mle,
+  plist_mle,
+  adr_mse,
+  margin_mse,
+  multiple_negatives_ranking
+};
+enum class ScoreActivation { sigmoid, identity };
 enum class WeightingScheme { ndcg_loss2pp, ndcg_loss2, lambda_rank, ndcg_loss1 };
 }  // namespace objectives
 
@@ -25,7 +35,12 @@ inline constexpr auto config::enum_names<objectives::ListLoss> =
          {objectives::ListLoss::list_mle, "list_mle"},
          {objectives::ListLoss::plist_mle, "plist_mle"},
          {objectives::ListLoss::adr_mse, "adr_mse"},
-         {objectives::ListLoss::margin_mse, "margin_mse"}});
+         {objectives::ListLoss::margin_mse, "margin_mse"},
+         {objectives::ListLoss::multiple_negatives_ranking, "multiple_negatives_ranking"}});
+template <>
+inline constexpr auto config::enum_names<objectives::ScoreActivation> =
+    std::to_array<std::pair<objectives::ScoreActivation, std::string_view>>(
+        {{objectives::ScoreActivation::sigmoid, "sigmoid"}, {objectives::ScoreActivation::identity, "identity"}});
 template <>
 inline constexpr auto config::enum_names<objectives::WeightingScheme> =
     std::to_array<std::pair<objectives::WeightingScheme, std::string_view>>(
@@ -40,6 +55,8 @@ struct ListLossSettings {
   ListLoss type = ListLoss::lambda;
   WeightingScheme weighting_scheme = WeightingScheme::ndcg_loss2pp;
   double mu = 10, sigma = 1, alpha = 1;
+  double scale = 10;  // of multiple_negatives_ranking, as the next
+  ScoreActivation activation = ScoreActivation::sigmoid;
 };
 
 // The sum over queries, or over what counted_in() counts.

@@ -208,11 +208,7 @@ bool fit(const at::Tensor& q_NHK, const at::Tensor& k, const at::Tensor& v, std:
 
 at::Tensor attention(const at::Tensor& q_NHK, const at::Tensor& k_NGK, const at::Tensor& v_NGK,
                      const Documents& documents, const AttentionOptions& options) {
-  const std::vector<Span>& spans = documents.counted_spans();
-  if (!spans.empty() && spans.back().end > q_NHK.size(0))
-    throw Error(ErrorKind::bug, fmt::format("attention: {} tokens; expected those of all documents, of which the last "
-                                            "one ends at {}",
-                                            q_NHK.size(0), spans.back().end));
+  check_tokens("attention", q_NHK.size(0), documents);
   if (options.bias) {
     std::vector<SpanPair> pairs;
     for (const Span& span : documents.spans()) pairs.push_back({span, span});

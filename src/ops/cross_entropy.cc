@@ -20,6 +20,7 @@
 #include "ops/head_losses.h"
 #include "ops/kept_sum.h"
 #include "ops/soft_cap.h"
+#include "ops/stored_divergence.h"
 #include "tensor/host.h"
 
 namespace hone::ops {
@@ -67,11 +68,15 @@ at::Tensor right_of(const at::Tensor& logits_SV, const at::Tensor& labels_S) {
   return label_S.ge(logits_SV.amax(-1)).to(logits_SV.scalar_type());
 }
 
+TaughtLosses taught_losses_of(const at::Tensor& logits_SV, const at::Tensor& labels_S, const Teacher& teacher) {
+  if (teacher.said) return reference::stored_losses(logits_SV, labels_S, teacher);
+  const at::Tensor made_SV = at::linear(teacher.hidden_NE, teacher.head_VE).to(logits_SV.scalar_type());
+  return reference::taught_losses(logits_SV, soft_capped(made_SV, teacher.soft_cap), labels_S, teacher);
+}
+
 // Of logits_SV in fp32 at least. The teacher's hidden states are those of these tokens.
 at::Tensor taught_loss_of(const at::Tensor& logits_SV, const Supervised& s, const Teacher& teacher, LossSums* sums) {
-  const at::Tensor made_SV = at::linear(teacher.hidden_NE, teacher.head_VE).to(logits_SV.scalar_type());
-  const at::Tensor teacher_SV = soft_capped(made_SV, teacher.soft_cap);
-  const TaughtLosses made = reference::taught_losses(logits_SV, teacher_SV, s.labels_S, teacher);
+  const TaughtLosses made = taught_losses_of(logits_SV, s.labels_S, teacher);
   if (sums) *sums = sums_of(right_of(logits_SV.detach(), s.labels_S), made, s.weight_S);
   return (made.losses_N * s.weight_S).masked_fill(s.weight_S == 0, 0).sum();
 }

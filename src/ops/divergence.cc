@@ -125,11 +125,21 @@ void taught_loss(at::Tensor& logits_CV, const at::Tensor& teacher_CV, const Loss
   }
 }
 
+Said Said::of(std::int64_t begin, std::int64_t count) const {
+  return {ids_NK.narrow(0, begin, count), log_probs_NK.narrow(0, begin, count), temperature, among};
+}
+
 TaughtOptions::TaughtOptions(const CrossEntropyOptions& given, const at::Tensor& index_S) : options(given) {
   if (!given.teacher) return;
   HONE_ASSERT(given.label_smoothing == 0 && given.z_loss == 0 && !given.by_probability && given.by_entropy_of == 0);
   teacher = *given.teacher;
-  if (index_S.defined()) teacher.hidden_NE = teacher.hidden_NE.index_select(0, index_S);
+  if (teacher.said) {
+    said = *teacher.said, teacher.said = &said;
+    if (index_S.defined()) said.ids_NK = said.ids_NK.index_select(0, index_S);
+    if (index_S.defined()) said.log_probs_NK = said.log_probs_NK.index_select(0, index_S);
+  } else if (index_S.defined()) {
+    teacher.hidden_NE = teacher.hidden_NE.index_select(0, index_S);
+  }
   options.teacher = &teacher;
 }
 

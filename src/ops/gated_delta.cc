@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
-#include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -77,7 +76,7 @@ using torch::autograd::variable_list;
 
 // Token by token: what the memory has for its key, what is written, and what is read; backward, the gradients of both
 // factors of each.
-constexpr double kForwardProducts = 3, kBackwardProducts = 6;
+constexpr double kDeltaProducts = 3, kDeltaBackwardProducts = 6;
 
 void add_flop(const DeltaInput& input, double products) {
   if (sections::running())
@@ -95,7 +94,7 @@ class DeltaFunction : public torch::autograd::Function<DeltaFunction> {
                             const at::Tensor& decay, const at::Tensor& step, const Documents& documents) {
     const sections::Timed section(sections::Section::attention);
     const DeltaInput in = dense({q, k, v, decay, step});
-    add_flop(in, kForwardProducts);
+    add_flop(in, kDeltaProducts);
     ctx->save_for_backward({in.q_NGK, in.k_NGK, in.v_NHV, in.decay_NH, in.step_NH});
     ctx->saved_data["documents"] = to_value(documents);
     return backend_of(v).gated_delta.forward(in, documents, {});
@@ -104,7 +103,7 @@ class DeltaFunction : public torch::autograd::Function<DeltaFunction> {
     const sections::Timed section(sections::Section::attention);
     const auto kept = ctx->get_saved_variables();
     const DeltaInput input{kept[0], kept[1], kept[2], kept[3], kept[4]};
-    add_flop(input, kBackwardProducts);
+    add_flop(input, kDeltaBackwardProducts);
     const DeltaInput to = backend_of(kept[0]).gated_delta.backward(dense_rows(grads[0]), input,
                                                                    to_documents(ctx->saved_data["documents"]));
     return {to.q_NGK, to.k_NGK, to.v_NHV, to.decay_NH, to.step_NH, at::Tensor()};
@@ -119,11 +118,7 @@ void check(const DeltaInput& x, const Documents& documents) {
   };
   HONE_ASSERT(q.dim() == 3 && x.k_NGK.sizes() == q.sizes() && v.dim() == 3 && v.size(0) == q.size(0) && q.size(1) > 0 &&
               v.size(1) % q.size(1) == 0 && gate_fits(x.decay_NH) && gate_fits(x.step_NH));
-  const std::vector<Span>& spans = documents.counted_spans();
-  if (!spans.empty() && spans.back().end > q.size(0))
-    throw Error(ErrorKind::bug, fmt::format("gated_delta: {} tokens; expected those of all documents, of which the "
-                                            "last one ends at {}",
-                                            q.size(0), spans.back().end));
+  check_tokens("gated_delta", q.size(0), documents);
 }
 
 bool backend_fits(const DeltaInput& x) {
@@ -144,7 +139,7 @@ at::Tensor gated_delta_on(const DeltaInput& input, const Documents& documents, c
   if (!backend_fits(input)) return reference::gated_delta_of_all(input, documents.spans(), past);
   const sections::Timed section(sections::Section::attention);
   const DeltaInput in = dense(input);
-  add_flop(in, kForwardProducts);
+  add_flop(in, kDeltaProducts);
   return backend_of(in.v_NHV).gated_delta.forward(in, documents, past);
 }
 

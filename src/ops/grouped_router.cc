@@ -94,7 +94,8 @@ void choose_for_one_by_groups(const W* logits, std::int64_t experts, const W* co
   const bool sigmoid = rule.score == GroupedRule::Score::sigmoid;
   const auto kernels = cpu::routed_kernels<W>();
   (sigmoid ? kernels.sigmoid : kernels.softmax)(logits, experts, score);
-  room.assign(score, score + experts);
+  const W* chosen_by = rule.by_logits ? logits : score;
+  room.assign(chosen_by, chosen_by + experts);
   for (std::int64_t e = 0; correction && e < experts; ++e) room[e] += correction[e];
   if (rule.chosen_groups < rule.groups) leave_best_groups(room.data(), experts, rule);
   find_largest(room.data(), experts, rule.per_token, expert);
@@ -130,11 +131,12 @@ at::Tensor wide_logits(const at::Tensor& given_ND, const at::Tensor& weight_ED) 
 Choice choose_by_groups(const at::Tensor& logits_NE, const at::Tensor& correction_E, const GroupedRule& rule,
                         bool with_sum) {
   HONE_ASSERT(logits_NE.scalar_type() == at::kFloat || logits_NE.scalar_type() == at::kDouble);
+  HONE_ASSERT(!rule.by_logits || (!correction_E.defined() && rule.groups == 1));
   const sections::Timed section(sections::Section::elementwise);
   if (!with_sum && are_few(logits_NE)) return choose_for_few(logits_NE, correction_E, rule);
   const bool sigmoid = rule.score == GroupedRule::Score::sigmoid;
   const at::Tensor score_NE = sigmoid ? logits_NE.sigmoid() : logits_NE.softmax(-1);
-  const at::Tensor expert_NK = likeliest(score_NE, correction_E, rule);
+  const at::Tensor expert_NK = likeliest(rule.by_logits ? logits_NE : score_NE, correction_E, rule);
   at::Tensor weight_NK = score_NE.gather(1, expert_NK);
   if (rule.normalise) {
     const at::Tensor sum_N1 = weight_NK.sum(-1, /*keepdim=*/true);

@@ -15,6 +15,7 @@ namespace hone::ops {
 
 struct GroupedRule {
   enum class Score { softmax, sigmoid } score = Score::softmax;  // of a logit
+  bool by_logits = false;  // experts are chosen by logits: sigmoids of large ones are all 1. No correction, no groups.
   std::int64_t per_token = 1;
   // Experts lie in so many groups of one size, and of each token so many groups are looked at: those whose best experts
   // (one, or two together) are best.

@@ -15,6 +15,7 @@
 #include "ops/entropy.h"
 #include "ops/matmul.h"
 #include "ops/soft_cap.h"
+#include "ops/stored_divergence.h"
 
 namespace hone::ops {
 namespace {
@@ -43,18 +44,23 @@ class HeadFactor {
   bool keep_;
 };
 
-// The teacher's logits chunk by chunk.
+// The teacher's logits chunk by chunk, or what it has said beforehand.
 class TeacherChunks {
  public:
-  TeacherChunks(const Teacher& teacher, std::int64_t step, bool several)
-      : teacher_(teacher),
-        hidden_SE_(teacher.hidden_NE.contiguous()),
-        room_(at::empty({step, teacher.head_VE.size(0)}, teacher.head_VE.options())),
-        to_logits_(teacher.head_VE.t(), several && is_kept(teacher.head_VE)) {}
+  TeacherChunks(const Teacher& teacher, std::int64_t step, bool several) : teacher_(teacher) {
+    if (teacher.said) return;
+    hidden_SE_ = teacher.hidden_NE.contiguous();
+    room_ = at::empty({step, teacher.head_VE.size(0)}, teacher.head_VE.options());
+    to_logits_.emplace(teacher.head_VE.t(), several && is_kept(teacher.head_VE));
+  }
   void loss(at::Tensor& logits_CV, std::int64_t begin, const LossTargets& targets, bool gradient, at::Tensor& losses_C,
             at::Tensor& statistics_C4) {
+    if (teacher_.said) {
+      const Said said = teacher_.said->of(begin, logits_CV.size(0));
+      return stored_loss(logits_CV, said, targets, gradient, teacher_, losses_C, statistics_C4);
+    }
     at::Tensor made_CV = room_.narrow(0, 0, logits_CV.size(0));
-    to_logits_.multiply_into(made_CV, hidden_SE_.narrow(0, begin, logits_CV.size(0)));
+    to_logits_->multiply_into(made_CV, hidden_SE_.narrow(0, begin, logits_CV.size(0)));
     if (teacher_.soft_cap > 0) soft_cap_in_place(made_CV, teacher_.soft_cap);
     taught_loss(logits_CV, made_CV, targets, gradient, teacher_, losses_C, statistics_C4);
   }
@@ -62,7 +68,7 @@ class TeacherChunks {
  private:
   const Teacher& teacher_;
   at::Tensor hidden_SE_, room_;
-  HeadFactor to_logits_;
+  std::optional<HeadFactor> to_logits_;
 };
 
 // As few chunks as there may be, of the same size.

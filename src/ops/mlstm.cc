@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
-#include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
@@ -78,7 +77,7 @@ using torch::autograd::variable_list;
 
 // Token by token: the product of key and value, and the query's with the memory; backward, the gradients of both
 // factors of each.
-constexpr double kForwardProducts = 2, kBackwardProducts = 4;
+constexpr double kMlstmProducts = 2, kMlstmBackwardProducts = 4;
 
 void add_flop(const MlstmInput& input, double products) {
   if (sections::running())
@@ -97,7 +96,7 @@ class MlstmFunction : public torch::autograd::Function<MlstmFunction> {
                             double eps) {
     const sections::Timed section(sections::Section::attention);
     const MlstmInput in = dense({q, k, v, input_gate, forget_gate});
-    add_flop(in, kForwardProducts);
+    add_flop(in, kMlstmProducts);
     const MlstmMade made = backend_of(q).mlstm.forward(in, documents, eps, {});
     ctx->save_for_backward({in.q_NHK, in.k_NHK, in.v_NHV, in.input_NH, in.forget_NH, made.h_NHV, made.divisor_HN});
     ctx->saved_data["documents"] = to_value(documents);
@@ -108,7 +107,7 @@ class MlstmFunction : public torch::autograd::Function<MlstmFunction> {
     const sections::Timed section(sections::Section::attention);
     const auto kept = ctx->get_saved_variables();
     const MlstmSaved saved{{kept[0], kept[1], kept[2], kept[3], kept[4]}, {kept[5], kept[6]}};
-    add_flop(saved.input, kBackwardProducts);
+    add_flop(saved.input, kMlstmBackwardProducts);
     const MlstmInput to = backend_of(kept[0]).mlstm.backward(
         dense_rows(grads[0]), saved, to_documents(ctx->saved_data["documents"]), ctx->saved_data["eps"].toDouble());
     return {to.q_NHK, to.k_NHK, to.v_NHV, to.input_NH, to.forget_NH, at::Tensor(), at::Tensor()};
@@ -123,11 +122,7 @@ void check(const MlstmInput& x, const Documents& documents) {
   };
   HONE_ASSERT(q.dim() == 3 && x.k_NHK.sizes() == q.sizes() && v.dim() == 3 &&
               v.sizes().slice(0, 2) == q.sizes().slice(0, 2) && gate_fits(x.input_NH) && gate_fits(x.forget_NH));
-  const std::vector<Span>& spans = documents.counted_spans();
-  if (!spans.empty() && spans.back().end > q.size(0))
-    throw Error(ErrorKind::bug, fmt::format("mlstm: {} tokens; expected those of all documents, of which the last one "
-                                            "ends at {}",
-                                            q.size(0), spans.back().end));
+  check_tokens("mlstm", q.size(0), documents);
 }
 
 bool backend_fits(const MlstmInput& x) {
@@ -148,7 +143,7 @@ at::Tensor mlstm_on(const MlstmInput& input, const Documents& documents, double 
   if (!backend_fits(input)) return reference::mlstm_of_all(input, documents.spans(), eps, past);
   const sections::Timed section(sections::Section::attention);
   const MlstmInput in = dense(input);
-  add_flop(in, kForwardProducts);
+  add_flop(in, kMlstmProducts);
   return backend_of(in.q_NHK).mlstm.forward(in, documents, eps, past).h_NHV;
 }
 

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
-#include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/sections.h"
@@ -100,11 +99,7 @@ void check(const ScanInput& in, const Documents& documents) {
               in.rate_CK.size(0) == x.size(1) && in.rate_CK.size(1) == b.size(1) &&
               in.rate_CK.scalar_type() == wide && in.skip_C.dim() == 1 && in.skip_C.size(0) == x.size(1) &&
               in.skip_C.scalar_type() == wide);
-  const std::vector<Span>& spans = documents.counted_spans();
-  if (!spans.empty() && spans.back().end > x.size(0))
-    throw Error(ErrorKind::bug, fmt::format("selective_scan: {} tokens; expected those of all documents, of which the "
-                                            "last one ends at {}",
-                                            x.size(0), spans.back().end));
+  check_tokens("selective_scan", x.size(0), documents);
 }
 
 bool backend_fits(const ScanInput& in) {

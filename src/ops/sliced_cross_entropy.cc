@@ -21,13 +21,13 @@
 namespace hone::ops {
 namespace {
 
-constexpr std::int64_t kChunkTokens = 512, kChunkBytes = 32 << 20;  // of logits
+constexpr std::int64_t kFewestTokens = 512, kChunkBytes = 32 << 20;  // of logits
 
 // The same on each rank.
 std::int64_t chunk_of(const HeadSlice& slice) {
   const std::int64_t most = (slice.vocab + slice.ranks - 1) / slice.ranks;
   const auto item = static_cast<std::int64_t>(slice.head_vD.element_size());
-  return std::max(kChunkTokens, kChunkBytes / (most * item));
+  return std::max(kFewestTokens, kChunkBytes / (most * item));
 }
 
 // What ranks know of a chunk's tokens together.

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
-#include <fmt/format.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/sections.h"
@@ -102,11 +101,7 @@ void check(const SsdInput& in, const Documents& documents) {
   HONE_ASSERT(c.dim() == 3 && in.b_NGK.sizes() == c.sizes() && x.dim() == 3 && x.size(0) == c.size(0) &&
               c.size(1) > 0 && x.size(1) % c.size(1) == 0 && gate_fits(in.decay_NH) && gate_fits(in.step_NH) &&
               in.skip_H.dim() == 1 && in.skip_H.size(0) == x.size(1) && in.skip_H.scalar_type() == wide);
-  const std::vector<Span>& spans = documents.counted_spans();
-  if (!spans.empty() && spans.back().end > c.size(0))
-    throw Error(ErrorKind::bug, fmt::format("ssd: {} tokens; expected those of all documents, of which the last one "
-                                            "ends at {}",
-                                            c.size(0), spans.back().end));
+  check_tokens("ssd", c.size(0), documents);
 }
 
 bool backend_fits(const SsdInput& in) {

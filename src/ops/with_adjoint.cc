@@ -13,16 +13,16 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-using Call = std::function<Tensors(const Tensors&)>;
+using OfTensors = std::function<Tensors(const Tensors&)>;
 
 struct CallHolder : torch::CustomClassHolder {
-  explicit CallHolder(Call given) : call(std::move(given)) {}
-  Call call;
+  explicit CallHolder(OfTensors given) : call(std::move(given)) {}
+  OfTensors call;
 };
 
 class WithAdjoint : public torch::autograd::Function<WithAdjoint> {
  public:
-  static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const Call& there,
+  static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const OfTensors& there,
                                const c10::intrusive_ptr<CallHolder>& back) {
     ctx->saved_data["back"] = c10::IValue::make_capsule(back);
     return there(inputs.vec());
@@ -39,7 +39,7 @@ class WithAdjoint : public torch::autograd::Function<WithAdjoint> {
 
 }  // namespace
 
-Tensors with_adjoint(const Tensors& inputs, const Call& there, Call back) {
+Tensors with_adjoint(const Tensors& inputs, const OfTensors& there, OfTensors back) {
   if (!at::GradMode::is_enabled()) return there(inputs);
   return WithAdjoint::apply(at::TensorList(inputs), there, c10::make_intrusive<CallHolder>(std::move(back)));
 }

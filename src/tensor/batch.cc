@@ -57,6 +57,10 @@ Batch to_batch(const HostBatch& host) {
   batch.segments_BT = tensor_of(host.segments, host);
   batch.positions_BT = tensor_of(host.positions, host);
   for (const auto& [name, column] : host.extra) batch.extra[name] = column_of(column, host);
+  if (const std::int64_t width = host.taught.width; width > 0) {
+    batch.extra["taught_ids"] = host::tensor_of(host.taught.ids, {host.rows, host.length, width});
+    batch.extra["taught_log_probs"] = host::tensor_of(host.taught.log_probs, {host.rows, host.length, width});
+  }
   batch.docs = host.docs;
   batch.pictures = to_pictures(host.pictures);
   std::size_t first = 0;  // of the group

@@ -15,6 +15,7 @@
 #include "data/labels.h"
 #include "hone/config_read.h"
 #include "hone/world.h"
+#include "nn/text_lists.h"
 #include "train/make_objective.h"
 
 namespace hone::training {
@@ -66,7 +67,7 @@ Scores kind_of_scores(const HostRow& docs) {
     if (const auto found = doc.numbers.find("score"); found != doc.numbers.end()) all.push_back(found->second[0]);
   if (all.empty()) return Scores::usual;
   const auto [least, most] = std::ranges::minmax(all);
-  if (most > 100) return Scores::large;
+  if (most > nn::kMostGainScore) return Scores::large;
   return most <= 0 && least < most ? Scores::none_above_zero : Scores::usual;
 }
 
@@ -81,6 +82,17 @@ void check_texts(const Dataset& data, Shown& shown) {
     if (seen.emplace(scored, beyond, taught, kind_of_scores(docs), texts, labelled).second) shown.show(docs);
     return false;
   });
+}
+
+// Of a query's texts; what has no score is worth 1 where it is the positive, and else 0.
+bool differ_in_worth(const HostRow& docs) {
+  std::set<double> worth;
+  for (const HostDoc& doc : docs) {
+    const auto score = doc.numbers.find("score");
+    const bool scored = score != doc.numbers.end() && score->second[1] != 0;
+    worth.insert(scored ? score->second[0] : doc.role == Role::chosen ? 1 : 0);
+  }
+  return worth.size() > 1;
 }
 
 // Of numbers: the first beyond 0 and 1. Who takes it takes the others, too.
@@ -138,6 +150,43 @@ void check_classes(const Recipe& recipe, const Dataset& data) {
   throw Error(ErrorKind::data, fmt::format("data.train: {} the same label: there is no triplet",
                                            classes.size() > 1 ? "no two records have" : "every record has"))
       .hint("texts of one label are learnt to lie nearer to each other than to those of others");
+}
+
+void check_measured_classes(const Recipe& recipe, const std::string& option, const Dataset& data) {
+  if (!make_objective(recipe)->needs().texts_alone || data.rows() == 0) return;
+  std::set<std::int64_t> classes;
+  bool has_two = false;
+  each_record(data, [&](const HostRow& docs) {
+    return has_two = !classes.insert(docs[0].per_document.at("class")).second;
+  });
+  if (has_two) return;
+  throw Error(ErrorKind::data,
+              option + ": no two records have the same label: no text has another that should be found near it, and "
+                       "there is no eval_accuracy@1")
+      .hint("a set with several texts of some labels, larger than this one, has");
+}
+
+void check_orders(const Recipe& recipe, const Dataset& data) {
+  const std::unique_ptr<Objective> objective = make_objective(recipe);
+  if (objective->needs().records != RecordKind::ranked || data.rows() == 0) return;
+  bool found = false;
+  each_record(data, [&](const HostRow& docs) {
+    for (const auto& [name, amount] : objective->sums(to_batch(pad({docs}, 0)))) found |= amount > 0;
+    return found;
+  });
+  if (!found)
+    throw Error(ErrorKind::data,
+                "data.train: the texts of each query are all worth the same: there is no order to learn")
+        .hint("scores say what each text is worth to its query; without them the positive is the best");
+}
+
+void check_measured_orders(const Recipe& recipe, const std::string& option, const Dataset& data) {
+  if (make_objective(recipe)->needs().records != RecordKind::ranked || data.rows() == 0) return;
+  bool found = false;
+  each_record(data, [&](const HostRow& docs) { return found = differ_in_worth(docs); });
+  if (!found)
+    throw Error(ErrorKind::data, option + ": the texts of each query are all worth the same: no order of them is "
+                                          "better than another, and there is no eval_accuracy@1");
 }
 
 }  // namespace hone::training

@@ -1,6 +1,8 @@
 // Records that an objective does not learn, found before the first step.
 #pragma once
 
+#include <string>
+
 #include "hone/data.h"
 #include "hone/model.h"
 #include "hone/objective.h"
@@ -20,5 +22,11 @@ void check_negatives(const Recipe& recipe, const Dataset& data);
 
 // Of training data whose texts have labels: that two have the same one, and two have others. Error(data).
 void check_classes(const Recipe& recipe, const Dataset& data);
+// Of a set that is measured: that two have the same one. option: begins the message. Error(data).
+void check_measured_classes(const Recipe& recipe, const std::string& option, const Dataset& data);
+
+// Of texts to rank: that there is an order to learn, or, of a set that is measured, to compare with. Error(data).
+void check_orders(const Recipe& recipe, const Dataset& data);
+void check_measured_orders(const Recipe& recipe, const std::string& option, const Dataset& data);
 
 }  // namespace hone::training

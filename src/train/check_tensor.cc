@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "hone/registry.h"
+#include "nn/lora_start.h"
 #include "train/context.h"
 #include "train/make_objective.h"
 #include "train/make_optimizer.h"
@@ -80,7 +81,8 @@ void check_tensor(const Recipe& recipe, int ranks) {
 void check_sliced_adapter(const Model& model, const LoraConfig& adapter, const std::vector<std::string>& adapted) {
   require(adapter.dropout == 0, "adapter.dropout", "ranks see other parts of what is dropped");
   require(!adapter.dora, "adapter.dora", "it needs whole weights, which no rank has");
-  require(!adapter.init.starts_with("pissa"), "adapter.init", adapter.init + " needs whole weights, which no rank has");
+  require(!nn::lora_start(adapter.init).takes_from_weight(), "adapter.init",
+          adapter.init + " needs whole weights, which no rank has");
   require(adapter.modules_to_save.empty(), "adapter.modules_to_save", "they are sliced otherwise");
   require(adapter.trainable_token_indices.empty(), "adapter.trainable_token_indices", "the table of words is sliced");
   std::set<const Weight*> in_blocks;

@@ -32,6 +32,7 @@ void check_float8(const TrainerSection& trainer, at::Device device) {
 Recipe checked(const Recipe& given) {
   Recipe recipe = read_recipe(write_recipe(given));
   take_sentence_defaults(recipe);
+  take_pair_length(recipe);
   TrainerSection& trainer = recipe.trainer;
   const at::Device device = device_of(recipe);
   if (trainer.device == "auto" && !device.is_cpu())

@@ -23,7 +23,7 @@ namespace hone::training {
 namespace {
 
 constexpr const char* kKeys = "keys";
-constexpr int kVersion = 1;
+constexpr int kKeyVersion = 1;
 
 }  // namespace
 
@@ -79,7 +79,7 @@ void DocumentNumbers::add_to(Batch* given) const {
 // Of the objective, of what its models hold and of what they are computed in.
 std::filesystem::path DocumentNumbers::file_in(const std::string& folder) const {
   Hasher key;
-  key.update_int(kVersion).update_field(recipe_.objective.type);
+  key.update_int(kKeyVersion).update_field(recipe_.objective.type);
   key.update_field(config::Values<Precision>::write(recipe_.trainer.precision).text());
   for (const auto& [role, hash] : resources_.hashes()) key.update_field(role).update_field(hash);
   return std::filesystem::path(folder) / fmt::format("numbers-{}.safetensors", key.digest128_hex());

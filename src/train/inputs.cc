@@ -53,6 +53,7 @@
 #include "train/resume.h"
 #include "train/rounding.h"
 #include "train/step_plan.h"
+#include "train/stream_records.h"
 #include "train/token_rows.h"
 #include "train/trainable.h"
 #include "train/trained_beside.h"
@@ -199,10 +200,13 @@ void load_data(const Recipe& recipe, const Needs& needs, Dataset::Options option
     check("data.train", *dataset);
     check_negatives(recipe, *dataset);
     check_classes(recipe, *dataset);
+    check_orders(recipe, *dataset);
   }
   const auto check_measured = [&](const std::string& option, const Dataset& data) {
     check(option, data);
     check_written(recipe, option, data);
+    check_measured_classes(recipe, option, data);
+    check_measured_orders(recipe, option, data);
   };
   for (const EvalSet& set : inputs.evals) check_measured("data.eval: " + set.name, *set.data);
   const bool may_be_blind = compares && inputs.model->pictures();  // to a test set's pictures
@@ -404,7 +408,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
     options.pictures =
         pictures_of(*inputs.model, inputs.source.empty() ? std::filesystem::path(recipe.tokenizer) : inputs.source);
   options.problem_type = needs.problem_type;
-  options.token_labels = needs.token_labels;
+  options.token_labels = needs.token_labels, options.teacher_log_probs = needs.teacher_log_probs;
   options.questions = needs.questions;
   options.targets = target_options(needs, inputs.model.get());
   options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
@@ -532,9 +536,14 @@ std::string cache_folder(const Recipe& recipe) {
 
 namespace {
 
-// Of data whose length is known by what its rows hold on average; rows of a stream are full.
-double tokens_of_row(const Recipe& recipe, const Dataset* data) {
-  if (!data || data->rows() == 0) return static_cast<double>(recipe.data.max_length);
+// Of data whose length is known by what its rows hold on average; rows of a stream are full, of texts to embed or to
+// rank of as many as their records have.
+double tokens_of_row(const Recipe& recipe, const Inputs& inputs) {
+  const Dataset* data = inputs.train->as_dataset();
+  const auto length = static_cast<double>(recipe.data.max_length);
+  if (const Needs needs = make_objective(recipe)->needs(); !data && data::are_texts(needs.records))
+    return length * stream_records(needs, *inputs.train, inputs.evals).mean;
+  if (!data || data->rows() == 0) return length;
   return static_cast<double>(data->report().tokens) / static_cast<double>(data->rows());
 }
 
@@ -551,7 +560,7 @@ std::int64_t steps_of(const Recipe& recipe, const Inputs& inputs) {
   if (trainer.steps) return *trainer.steps;
   const Dataset* data = inputs.train->as_dataset();
   HONE_ASSERT(trainer.tokens || data != nullptr);  // a stream needs steps or tokens
-  const double rows = trainer.tokens ? static_cast<double>(*trainer.tokens) / tokens_of_row(recipe, data)
+  const double rows = trainer.tokens ? static_cast<double>(*trainer.tokens) / tokens_of_row(recipe, inputs)
                                      : trainer.epochs.value_or(1) * static_cast<double>(data->epoch_rows());
   const auto others = static_cast<double>(rows_until(0, recipe, inputs));  // that steps of other batches have taken
   return std::max<std::int64_t>(1, step_sizes(trainer).steps_for(rows - others));

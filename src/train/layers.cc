@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "config/single_entries.h"
 #include "hone/config_read.h"
@@ -158,6 +159,16 @@ std::string as_yaml(const std::string& path, const std::string& words) {
   return config::to_json(Node::scalar(words, /*quoted=*/true));
 }
 
+// `optimizer:` with every line below it commented out is null, as if it were meant.
+void tell_emptied(const Node& root, const Node& layer) {
+  for (const auto& [section, value] : layer.entries()) {
+    const Node* const before = root.find(section);
+    if (!value.is_null() || !before || before->is_null()) continue;
+    log::warning("{}:{}: {}: null, so that nothing is left of what was said of it before; without this line it stays",
+                 value.mark().file, value.mark().line, section);
+  }
+}
+
 }  // namespace
 
 void write_out(Node& root, bool is_layer) {
@@ -174,6 +185,7 @@ void put_over(Node& root, const Node& given, config::Problems& problems) {
     const Node* section = layer.find(option.section);
     return section && (section->find(option.key) || (option.shorthand && section->kind() == Node::Kind::scalar));
   });
+  tell_emptied(root, layer);
   open_below(root, expanded(root), layer);
   config::overlay(root, layer);
 }

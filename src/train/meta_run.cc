@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/strings.h"
+#include "data/labels.h"
 #include "hone/hub.h"
 #include "hone/objective.h"
 #include "hone/questions.h"
@@ -25,6 +26,7 @@
 #include "tensor/meta_memory.h"
 #include "train/checkpoint.h"
 #include "train/context.h"
+#include "train/drawn_texts.h"
 #include "train/evaluate.h"
 #include "train/follower.h"
 #include "train/make_objective.h"
@@ -33,6 +35,7 @@
 #include "train/passed.h"
 #include "train/placement.h"
 #include "train/resources.h"
+#include "train/stream_records.h"
 #include "train/updater.h"
 
 namespace hone::training {
@@ -218,15 +221,24 @@ class MetaRun {
   std::map<std::string, Tensor> numbers_;
 };
 
-// Of documents of that length: one in each row, or the two of a pair. labels: of labelled ones.
-HostBatch full_rows(std::int64_t rows, std::int64_t length, const Needs& needs, std::size_t labels) {
+// Of a stream's record, which has so many documents at most.
+std::vector<Role> roles_of(const Needs& needs, std::int64_t documents) {
   const RecordKind kind = needs.records;
   const bool pairs = kind == RecordKind::preference || kind == RecordKind::judged;  // judged ones may come in pairs
+  if (needs.texts_alone) return {Role::query};
+  if (!pairs && !data::are_texts(kind)) return {Role::none};
+  std::vector<Role> roles{Role::chosen};
+  if (kind == RecordKind::embedding) roles.insert(roles.begin(), Role::query);
+  roles.resize(static_cast<std::size_t>(std::max<std::int64_t>(2, documents)), Role::rejected);
+  return roles;
+}
+
+// Of documents of that length: one in each row, or those of a record that has so many. labels: of labelled ones.
+HostBatch full_rows(std::int64_t rows, std::int64_t length, const Needs& needs, std::int64_t documents,
+                    std::size_t labels) {
+  const RecordKind kind = needs.records;
   const bool embedded = kind == RecordKind::embedding, ranked = kind == RecordKind::ranked;
-  const std::vector<Role> roles = pairs || ranked   ? std::vector{Role::chosen, Role::rejected}
-                                  : needs.texts_alone ? std::vector{Role::query}
-                                  : embedded ? std::vector{Role::query, Role::chosen}
-                                             : std::vector{Role::none};
+  const std::vector<Role> roles = roles_of(needs, documents);
   HostBatch batch;
   batch.rows = rows, batch.length = length * std::ssize(roles);
   for (std::int32_t row = 0; row < rows; ++row)
@@ -236,7 +248,8 @@ HostBatch full_rows(std::int64_t rows, std::int64_t length, const Needs& needs, 
                             .begin = begin,
                             .end = begin + static_cast<std::int32_t>(length),
                             .role = roles[i],
-                            .group = pairs || embedded || ranked ? row : static_cast<std::int32_t>(batch.docs.size())});
+                            .group = roles.size() > 1 || embedded ? row
+                                                                  : static_cast<std::int32_t>(batch.docs.size())});
       batch.segments.insert(batch.segments.end(), static_cast<std::size_t>(length), static_cast<std::int64_t>(i) + 1);
       for (std::int64_t t = 0; t < length; ++t) batch.positions.push_back(t);
     }
@@ -379,8 +392,9 @@ void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const 
   if (inputs.evals.empty()) return;
   EvaluateOptions options = evaluate_options(recipe, inputs);
   const Dataset& data = *inputs.evals.front().data;
+  const HostBatch asked = evaluation_host_batch(data, 0, options);
   const HostBatch evaluated =
-      with_answers(evaluation_host_batch(data, 0, options), make_objective(recipe)->needs(), true);
+      with_drawn_texts(with_answers(asked, make_objective(recipe)->needs(), true), recipe, asked.rows);
   run.evaluate(own_tokens_on_meta(evaluated, slices, sharing));
 }
 
@@ -393,12 +407,28 @@ static std::int64_t work_of(const HostBatch& batch) {
   return work;
 }
 
+// As a stream's records may have it, before any is read.
+static HostBatch with_teacher(HostBatch batch, const Needs& needs) {
+  constexpr std::int64_t kUsual = 64;  // tokens of each place
+  if (!needs.teacher_log_probs) return batch;
+  batch.taught.width = *needs.teacher_log_probs > 0 ? *needs.teacher_log_probs : kUsual;
+  batch.taught.ids.resize(batch.ids.size() * static_cast<std::size_t>(batch.taught.width));
+  batch.taught.log_probs.resize(batch.taught.ids.size());
+  return batch;
+}
+
 HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t batch_size) {
   const Needs needs = make_objective(recipe)->needs();
+  const auto with_drawn = [&](HostBatch batch) {
+    return with_drawn_texts(std::move(batch), recipe, recipe.trainer.rows_per_step());
+  };
   if (!inputs.train->as_dataset() && needs.records == RecordKind::seq2seq)
     return full_targets(batch_size, recipe.data.max_length, needs);
-  if (!inputs.train->as_dataset())
-    return with_answers(full_rows(batch_size, recipe.data.max_length, needs, inputs.train->labels().size()), needs);
+  if (!inputs.train->as_dataset()) {
+    const std::int64_t documents = stream_records(needs, *inputs.train, inputs.evals).most;
+    HostBatch full = full_rows(batch_size, recipe.data.max_length, needs, documents, inputs.train->labels().size());
+    return with_drawn(with_answers(with_teacher(std::move(full), needs), needs));
+  }
   Loader::Options options = loader_options(recipe, inputs);
   options.batch_size = batch_size, options.accumulate = 1;
   Loader loader(inputs.train, options);
@@ -407,7 +437,7 @@ HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t
   for (std::int64_t i = 0; i < std::min(all, kMicroBatchesLookedAt); ++i)
     for (HostBatch& batch : loader.next())
       if (work_of(batch) > work_of(fullest) || fullest.rows == 0) fullest = std::move(batch);
-  return with_answers(fullest, needs);
+  return with_drawn(with_answers(fullest, needs));
 }
 
 std::string memory_parts(const MemoryPlan& plan) {

@@ -21,7 +21,7 @@ struct StepReport {
   std::int64_t tokens = 0, supervised = 0, rows = 0, documents = 0;
   double squares = 0;       // of the documents' lengths
   bool skipped = false;     // nothing in the step carried loss
-  std::string why_skipped = {};  // of a step by another function than the trainer's own
+  std::string why_skipped = {};  // where it is not that no token is supervised
   std::int64_t spikes = 0;  // updates left out for their gradients' norm
   std::int64_t not_finite = 0;  // updates left out for a loss or gradient that was not
   std::int64_t overflows = 0;   // updates left out for gradients too large for fp16

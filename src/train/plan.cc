@@ -15,6 +15,7 @@
 #include "train/check_context.h"
 #include "train/check_tensor.h"
 #include "train/complete.h"
+#include "train/drawn_texts.h"
 #include "train/inputs.h"
 #include "train/layers.h"
 #include "train/make_objective.h"
@@ -23,6 +24,7 @@
 #include "train/resources.h"
 #include "train/saver.h"
 #include "train/step_plan.h"
+#include "train/stream_records.h"
 #include "train/trainable.h"
 
 namespace hone::training {
@@ -38,7 +40,7 @@ struct Averages {
   double row = 0, document = 1, supervised = 1;  // tokens, tokens, share of tokens
 };
 
-// Of streams nothing is known: rows are full, of one document, or of the two of a pair. Answers are as long as may be.
+// Of streams little is known: rows are full, of as many documents as their records have. Answers are as long as may be.
 Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
   const Dataset* data = inputs.train->as_dataset();
   const double length = number(recipe.data.max_length);
@@ -53,12 +55,14 @@ Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
     const double target = number(needs.max_target_length.value_or(recipe.data.max_length));
     return {length + target, (length + target) / 2, target / (length + target)};
   }
-  if (!known) {
-    const bool pairs = needs.records == RecordKind::preference || needs.records == RecordKind::judged ||
-                       needs.records == RecordKind::ranked ||
-                       (needs.records == RecordKind::embedding && !needs.texts_alone);
-    return {pairs ? 2 * length : length, length, 1};
+  if (draws_texts(recipe)) {
+    const double documents = known ? number(data->report().pieces) / number(data->rows())
+                                   : stream_records(needs, *inputs.train, inputs.evals).mean;
+    const double each = known ? number(data->report().tokens) / number(data->report().pieces) : length;
+    const DrawnTokens tokens = drawn_tokens(recipe, documents - 1, each);
+    return {tokens.row, std::max(1.0, tokens.pair), 1};
   }
+  if (!known) return {data ? length : stream_records(needs, *inputs.train, inputs.evals).mean * length, length, 1};
   const DataReport& report = data->report();
   const double tokens = number(report.tokens), documents = number(std::max<std::int64_t>(1, report.records));
   return {tokens / number(data->rows()), std::max(1.0, std::min(length, tokens / documents)),
@@ -109,6 +113,8 @@ void plan_work(RunPlan& plan, const Inputs& inputs, const Averages& average) {
   const TrainerSection& trainer = plan.recipe.trainer;
   const Dataset* data = inputs.train->as_dataset();
   plan.steps = steps_of(plan.recipe, inputs);
+  const Needs needs = make_objective(plan.recipe)->needs();
+  if (!data) plan.stream_records = told(stream_records(needs, *inputs.train, inputs.evals));
   plan.rows_per_step = trainer.rows_per_step();
   plan.rows = step_sizes(trainer).rows_before(plan.steps);
   if (data) {
@@ -170,7 +176,8 @@ void measure(RunPlan& plan, const Inputs& inputs, const RunPlanOptions& options,
 // Texts that are compared across micro-batches: all of a step's are embedded without a graph first.
 bool embeds_twice(const RunPlan& plan) {
   const Needs needs = make_objective(plan.recipe)->needs();
-  return needs.records == RecordKind::embedding && needs.compares_records && plan.recipe.trainer.accumulate > 1;
+  return needs.records == RecordKind::embedding && needs.compares_records && needs.labels.empty() &&
+         plan.recipe.trainer.accumulate > 1;
 }
 
 void plan_time(RunPlan& plan, const Inputs& inputs, const Work& work, const RunPlanOptions& options) {

@@ -39,6 +39,7 @@ struct RunPlan {
   int ranks = 1, sharing_memory = 1;  // those that share what is available
   bool shared_out = false;
   std::string batch_size_reason;  // of trainer.batch_size: auto
+  std::string stream_records;     // of a stream of texts: how many a record was taken to have, and why
 
   bool fits() const { return memory.peak * static_cast<std::uint64_t>(sharing_memory) <= available; }
 };

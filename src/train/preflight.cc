@@ -20,6 +20,7 @@
 #include "hub/own_tokenizer.h"
 #include "hub/replaced_tokenizer.h"
 #include "hub/save.h"
+#include "nn/lora_targets.h"
 #include "ops/float8.h"
 #include "tensor/threads.h"
 #include "train/batch_size.h"
@@ -30,6 +31,7 @@
 #include "train/rounding.h"
 #include "train/same_data.h"
 #include "train/step_plan.h"
+#include "train/stream_records.h"
 #include "train/trainable.h"
 #include "train/trained_beside.h"
 
@@ -68,12 +70,13 @@ std::string data_line(const std::string& name, const Dataset& data, const Needs&
   return text;
 }
 
-// A stream is not looked into: what it holds is not known before it is read.
-std::string stream_line(const DataSection& data) {
+// A stream is not looked into, but for how many texts its records have: what it holds is not known before it is read.
+std::string stream_line(const DataSection& data, const StreamRecords& records) {
   std::vector<std::string> names;
   for (const DataFile& file : data.train) names.push_back(file.path.empty() ? file.source.type : file.path);
-  return fmt::format("data.train: read as a stream, {} at a time: {}", counted(data.stream_window, "row"),
-                     list_names(names, 5));
+  const std::string sizes = told(records);
+  return fmt::format("data.train: read as a stream, {} at a time: {}{}{}", counted(data.stream_window, "row"),
+                     list_names(names, 5), sizes.empty() ? "" : "; ", sizes);
 }
 
 nlohmann::ordered_json counts_of(const Dataset& data, const Needs& needs) {
@@ -302,6 +305,19 @@ void warn_about_peft(const Inputs& inputs, std::vector<std::string>& warnings) {
                                    list_names(lost, 3)));
 }
 
+// As PEFT, whose look-ups alone take it.
+void warn_about_tied_tables(const Inputs& inputs, std::vector<std::string>& warnings) {
+  const std::vector<std::string>& adapted = inputs.adapter_report.adapted;
+  inputs.model->each_weight([&](const std::string& name, Weight& weight) {
+    const std::string module = name.substr(0, name.rfind('.'));
+    if (nn::is_tied_table(*inputs.model, weight) && std::ranges::find(adapted, module) != adapted.end())
+      warnings.push_back(fmt::format("adapter.targets: {}: the head uses this table, too: what is learnt is for "
+                                     "look-ups alone, and hone merge cannot take it in; "
+                                     "adapter.trainable_token_indices trains rows for both",
+                                     module));
+  });
+}
+
 // ranks: on this machine.
 void warn_about_memory(const MemoryPlan& memory, at::Device device, int ranks, std::vector<std::string>& warnings) {
   const std::uint64_t there = memory_there(device);
@@ -347,7 +363,8 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   if (const std::string line = ids_line(inputs); !line.empty()) result.lines.push_back(line);
   const Dataset* train = inputs.train->as_dataset();
   const Needs needs = make_objective(recipe)->needs();
-  result.lines.push_back(train ? data_line("data.train", *train, needs) : stream_line(recipe.data));
+  result.lines.push_back(train ? data_line("data.train", *train, needs)
+                               : stream_line(recipe.data, stream_records(needs, *inputs.train, inputs.evals)));
   for (const EvalSet& set : inputs.evals) result.lines.push_back(data_line("data.eval." + set.name, *set.data, needs));
   const std::int64_t per_step = trainer.rows_per_step();
   const double epochs = train ? share(rows_until(steps, recipe, inputs), train->epoch_rows()) : 0;
@@ -392,6 +409,7 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
   warn_about_half(recipe, result.warnings);
   warn_about_float8(recipe, device, result.warnings);
   warn_about_peft(inputs, result.warnings);
+  if (inputs.adapter) warn_about_tied_tables(inputs, result.warnings);
   warn_about_memory(memory, device, ranks, result.warnings);
   if (recipe.data.max_length > inputs.model->max_positions())
     result.warnings.push_back(fmt::format("data.max_length {} is beyond the model's max_position_embeddings {}",

@@ -38,7 +38,7 @@ struct Saver::Pending {
   std::int64_t step;
   std::vector<Best> before;  // state_.best without it
   CheckpointWrite write;
-  bool finite;
+  bool with_optimizer, finite;
   Stopwatch watch = {};
   std::uint64_t bytes = 0;
   double seconds = 0;
@@ -85,7 +85,7 @@ void Saver::begin(const std::optional<Worth>& worth) {
   try {
     guarded(state_.step, [&] {
       pending_ = std::make_unique<Pending>(state_.step, before, CheckpointWrite(place_in(run_), state_, parts, world_),
-                                           parts.finite);
+                                           parts.with_optimizer, parts.finite);
       pending_->write.copy_tensors();
       pending_->worker = Worker("hone-save", [this, pending = pending_.get()] {
         try {
@@ -118,7 +118,7 @@ void Saver::finish_pending() {
     state_.best = ended->before;
     report_failure(ended->step, *ended->failure);
   } else {
-    committed(ended->step, ended->finite, ended->bytes, ended->seconds);
+    committed(ended->step, ended->with_optimizer, ended->finite, ended->bytes, ended->seconds);
   }
 }
 
@@ -154,7 +154,7 @@ void Saver::save(const std::optional<Worth>& worth) {
     throw;
   }
   if (!bytes) state_.best = before;
-  if (bytes) committed(state_.step, parts.finite, *bytes, watch.seconds());
+  if (bytes) committed(state_.step, parts.with_optimizer, parts.finite, *bytes, watch.seconds());
 }
 
 // What is not finite is no best one, whatever its evaluation said.
@@ -165,8 +165,8 @@ CheckpointParts Saver::parts_to_save(const std::optional<Worth>& worth) {
   return parts;
 }
 
-void Saver::committed(std::int64_t step, bool finite, std::uint64_t bytes, double seconds) {
-  step_ = step;
+void Saver::committed(std::int64_t step, bool with_optimizer, bool finite, std::uint64_t bytes, double seconds) {
+  step_ = step, with_optimizer_ = with_optimizer;
   name_ = io::step_name(step);
   untold_.push_back(name_);
   if (!world_.is_first()) return;

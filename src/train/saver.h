@@ -39,6 +39,7 @@ class Saver {
   void start_clock();
 
   std::int64_t step() const { return step_; }            // of the newest checkpoint; -1: none
+  bool can_go_on() const { return with_optimizer_; }     // from it: it has the optimizer's state
   const std::string& name() const { return name_; }      // and its name
   std::int64_t failures() const { return failures_; }
   std::string kept() const;  // "step 20", "no checkpoint"
@@ -49,7 +50,7 @@ class Saver {
   void finish_pending();
   void guarded(std::int64_t step, const std::function<void()>& act) const;
   CheckpointParts parts_to_save(const std::optional<Worth>& worth);
-  void committed(std::int64_t step, bool finite, std::uint64_t bytes, double seconds);
+  void committed(std::int64_t step, bool with_optimizer, bool finite, std::uint64_t bytes, double seconds);
   void report_failure(std::int64_t step, const Error& error);
   std::uint64_t bytes() const;  // of a checkpoint now
   void tidy(bool finite);
@@ -61,6 +62,7 @@ class Saver {
   std::function<CheckpointParts()> parts_;
   World world_;
   std::int64_t steps_, step_ = -1, from_ = -1, failures_ = 0, linked_ = -1;  // linked_: as best
+  bool with_optimizer_ = true;
   std::string name_;
   double last_ = 0, slowest_ = 0;
   std::vector<std::string> untold_;

@@ -54,6 +54,18 @@ void take_sentence_defaults(Recipe& recipe) {
   problems.raise();
 }
 
+void take_pair_length(Recipe& recipe) {
+  constexpr const char* kOption = "max_pair_length";
+  const Needs needs = make_objective(recipe)->needs();
+  if (recipe.objective.type != "ranking" || !needs.compares_records) return;
+  config::Node node = config::Values<config::Choice<Objective>>::write(recipe.objective);
+  if (const config::Node* given = node.find(kOption); given && !given->is_null()) return;
+  node.at_or_add(kOption) = config::Values<std::int64_t>::write(recipe.data.max_length);
+  Problems problems;
+  config::Values<config::Choice<Objective>>::read(node, recipe.objective, {problems, "objective"});
+  problems.raise();
+}
+
 std::map<std::string, std::string> files_beside(const Recipe& recipe, const Inputs& inputs, const Model& model) {
   auto files = make_objective(recipe)->folder_files(model, recipe.data.max_length);
   const Classifier* classifier = model.classifier();

@@ -13,6 +13,8 @@ namespace hone::training {
 // Of objectives embedding and sparse_embedding: pooling, normalize and prompts, or what makes sparse vectors, that the
 // recipe leaves open, where model.path is such a folder. A folder that is not there is somebody else's matter.
 void take_sentence_defaults(Recipe& recipe);
+// Of texts that an objective puts together itself: how long they may be, where the recipe does not say it.
+void take_pair_length(Recipe& recipe);
 
 // Objective::folder_files() of this run's checkpoints; with what the folder that it began with says besides. Of a
 // cross-encoder its files, with the length of the run's pairs.

@@ -23,7 +23,7 @@ std::optional<std::int64_t> growths_of(const TrainerSection& trainer, std::size_
   return way / increment;
 }
 
-void check_lengths(const Recipe& recipe, Problems& problems) {
+void check_length_warmup(const Recipe& recipe, Problems& problems) {
   const LengthWarmup& warmup = recipe.data.length_warmup;
   const LengthWarmup standard;
   problems.require(warmup.steps > 0 || (warmup.from == standard.from && warmup.multiple == standard.multiple &&
@@ -94,7 +94,7 @@ std::vector<std::string> step_plan_lines(const Recipe& recipe) {
 }
 
 void check_step_plan(const Recipe& recipe, Problems& problems) {
-  check_lengths(recipe, problems);
+  check_length_warmup(recipe, problems);
   const TrainerSection& trainer = recipe.trainer;
   for (std::size_t i = 0; i < trainer.batch_warmup.size(); ++i) {
     const std::string option = fmt::format("trainer.batch_warmup.{}.", i);

@@ -176,6 +176,7 @@ void Stepper::check_groups(const std::vector<Sums>& told) const {
 void Stepper::count(const StepReport& update, StepReport& step) {
   step.add(update);
   step.skipped &= update.skipped;
+  if (update.skipped) step.why_skipped = update.why_skipped;
   frame_.run.spikes += update.spikes;
   frame_.run.not_finite += update.not_finite;
 }
@@ -220,6 +221,8 @@ StepReport Stepper::update(const Group& given, bool is_the_only_one) {
   work.report.learning_rate = frame_.learning_rate();
   work.report.skipped = total.empty();
   if (work.report.skipped) {
+    if (objective_->needs().records == RecordKind::ranked)
+      work.report.why_skipped = "the texts of each of its queries are all worth the same";
     settle();
     return work.report;
   }

@@ -22,7 +22,7 @@
 namespace hone::training {
 namespace {
 
-constexpr std::int64_t kLookedAt = 1000;  // rows of the data
+constexpr std::int64_t kRowsLookedAt = 1000;  // rows of the data
 constexpr std::size_t kNamed = 8;         // tokens
 
 // null: there is none, or it learns, or it is not all here.
@@ -59,7 +59,7 @@ std::vector<Tokens> alike_at_first(const Tensor& table_VD) {
 Tokens learnt_of(const Dataset& data, const std::vector<Tokens>& groups) {
   Tokens wanted, learnt;
   for (const Tokens& group : groups) wanted.insert(group.begin(), group.end());
-  const std::int64_t stride = std::max<std::int64_t>(1, data.rows() / kLookedAt);
+  const std::int64_t stride = std::max<std::int64_t>(1, data.rows() / kRowsLookedAt);
   for (std::int64_t row = 0; row < data.rows() && learnt.size() < wanted.size(); row += stride)
     for (const HostDoc& doc : data.row(row))
       for (const std::int64_t token : doc.targets)

@@ -136,7 +136,7 @@ void Trainer::equip() {
   frame_->source = inputs.source;
   if (inputs.adapter) {
     const Needs needs = make_objective(recipe_)->needs();
-    const bool embeds = needs.records == RecordKind::embedding && !needs.masked_lm;
+    const bool embeds = needs.records == RecordKind::embedding && !needs.masked_lm && !inputs.model->classifier();
     frame_->adapter = hub::AdapterConfig{*inputs.adapter, base_name(recipe_.model), embeds};
   }
   if (frame_->ready()) return;
@@ -296,9 +296,13 @@ bool Trainer::before_update(const PendingUpdate& update) {
     tell_not_finite(update.report);
     throw;
   }
-  if (writes_gradients() && world_.is_first())
-    write_gradients(parts_.run.folder().env(), parts_.options.gradients,
-                    [&](const auto& visit) { updater.each_gradient(visit); });
+  if (writes_gradients() && world_.is_first()) try {
+      write_gradients(parts_.run.folder().env(), parts_.options.gradients,
+                      [&](const auto& visit) { updater.each_gradient(visit); });
+    } catch (...) {
+      gradients_failed_ = true;
+      throw;
+    }
   hooks_.gradients(view_of_step(), given_);
   updated_for_ = state_.step + 1;
   return true;
@@ -516,7 +520,8 @@ Summary Trainer::finish() {
   double seconds = 0;  // that the save takes, without what callbacks do then
   told_saved(saver_->settle(/*wait=*/true));
   goes_on_ = !complete;
-  if (saver_->step() != state_.step || (complete && worked_))  // with nothing done a checkpoint stays as it is
+  const bool can_go_on = complete || saver_->can_go_on();
+  if (saver_->step() != state_.step || !can_go_on || (complete && worked_))  // else what is there stays as it is
     during("saving the last checkpoint; kept " + saver_->kept(), [&] {
       const spans::Span span("save");
       check_replicas(world_, model_, stepper_->updater(), state_.step, saver_->kept());

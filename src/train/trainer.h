@@ -178,6 +178,7 @@ class Trainer {
   bool save_wanted_ = false;
   bool worked_ = false;         // a step was made, or an evaluation, or the data have ended
   bool goes_on_ = false;        // interrupted: what is saved is not the end of the run
+  bool gradients_failed_ = false;  // they could not be written: nothing is wrong with the steps before
   double time_limit_ = 0;       // seconds of this process; 0: none
   double waited_for_data_ = 0;  // seconds, before the step that is made
   std::int64_t updated_for_ = 0;  // the step that the newest update is of, or the one that has begun

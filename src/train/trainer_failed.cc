@@ -47,7 +47,7 @@ Summary Trainer::run() {
   try {
     return run_to_its_end();
   } catch (const Error& error) {
-    end = leaves_steps_whole(error) ? save_whole_steps(error) : error;
+    end = gradients_failed_ || leaves_steps_whole(error) ? save_whole_steps(error) : error;
   } catch (const std::exception& error) {
     save_whole_steps(Error(ErrorKind::bug, error.what()));
     hooks_.failed(view(), error.what());
@@ -111,7 +111,7 @@ void Trainer::end_at_signal(const std::string& name) {
 void Trainer::save_now() {
   stepper_->settle();
   told_saved(saver_->settle(/*wait=*/true));
-  if (saver_->step() >= state_.step) return;
+  if (saver_->step() >= state_.step && saver_->can_go_on()) return;
   goes_on_ = true;
   check_replicas(world_, model_, stepper_->updater(), state_.step, saver_->kept());
   hooks_.store(state_);

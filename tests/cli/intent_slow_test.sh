@@ -97,7 +97,11 @@ sed -e 's/type: sparse_embedding/type: sparse_embedding, loss_type: triplet/' sp
 sed -e 's/type: sparse_embedding/type: sparse_embedding, loss_type: distill_kl_div/; s/near.jsonl/taught.jsonl/' \
   sparse.yaml >sparse_taught.yaml
 sed -e 's/{type: classification}/{type: ranking}/; s/k.jsonl/taught.jsonl/' b.yaml >ranking.yaml
+sed -e 's/{type: classification}/{type: ranking, loss_type: multiple_negatives_ranking}/; s/k.jsonl/near.jsonl/' \
+  b.yaml >drawn.yaml
 sed '$a objective: {type: distillation, teacher: m2}' m.yaml >distill.yaml
+hone teach m2 --data d.jsonl --out said.jsonl --top-k 3 --quiet
+sed -e '$a objective: {type: distillation, teacher_logprobs: true}' -e 's/d.jsonl/said.jsonl/' m.yaml >said.yaml
 for i in $(seq 12); do echo "{\"prompt\": \"$i+1=\", \"answer\": \"$((i + 1))\"}"; done >asked.jsonl
 # Bytes are drawn, so that what is worth something has to be common: answers without a letter of these.
 rewards='[{type: format, pattern: "[^a-z]*"}, {type: length}]'
@@ -334,6 +338,10 @@ objective.seq2seq.label_smoothing | seq2seq.yaml | --objective.label_smoothing=0
 objective.seq2seq.z_loss | seq2seq.yaml | --objective.z_loss=0.1
 objective.reward.center_rewards_coefficient | reward.yaml | --objective.center_rewards_coefficient=0.5
 objective.distillation.teacher | distill.yaml | --objective.teacher=m1
+objective.distillation.teacher_logprobs | r.yaml --data.train=said.jsonl | '--objective={type: distillation, teacher_logprobs: true}'
+objective.distillation.top_k | said.yaml | --objective.top_k=2
+objective.distillation.teacher_temperature | said.yaml | --objective.teacher_temperature=2
+objective.distillation.normalize_topk | said.yaml | --objective.normalize_topk
 objective.distillation.temperature | distill.yaml | --objective.temperature=2
 objective.distillation.beta | distill.yaml | --objective.beta=0.5
 objective.distillation.alpha | distill.yaml | --objective.alpha=0.5
@@ -567,6 +575,10 @@ objective.ranking.weighting_scheme | ranking.yaml | --objective.weighting_scheme
 objective.ranking.mu | ranking.yaml | --objective.mu=1
 objective.ranking.sigma | ranking.yaml | --objective.sigma=2
 objective.ranking.alpha | ranking.yaml --objective.loss_type=adr_mse | --objective.alpha=3
+objective.ranking.num_negatives | drawn.yaml | --objective.num_negatives=1
+objective.ranking.scale | drawn.yaml | --objective.scale=2
+objective.ranking.activation_fn | drawn.yaml | --objective.activation_fn=identity
+objective.ranking.max_pair_length | drawn.yaml | --objective.max_pair_length=8
 objective.token_classification.labels | tagged.yaml | '--objective.labels=[O, B-1, B-0]'
 objective.token_classification.label_all_tokens | tagged.yaml | --objective.label_all_tokens=true
 objective.token_classification.label_smoothing | tagged.yaml | --objective.label_smoothing=0.1
@@ -1017,6 +1029,27 @@ checkpoint --replace | several checkpoints: tests/cli/checkpoint.test |
 test --checkpoint | several checkpoints: tests/cli/test.test |
 test --data | a run: tests/cli/test.test |
 checkpoint --dry-run | checkpoint prune run --keep 1 | --dry-run
+teach --data | teach ../m1 --data ../d.jsonl | --data ../e.jsonl
+teach --out | teach ../m1 --data ../d.jsonl | --out said.jsonl
+teach --top-k | teach ../m1 --data ../d.jsonl | --top-k 2
+teach --temperature | teach ../m1 --data ../d.jsonl | --temperature 2
+teach --columns | teach ../m1 --data ../d.jsonl | --columns text=story
+teach --ignore | teach ../m1 --data ../l.jsonl | --ignore label
+teach --tokenizer | teach ../m1 --data ../d.jsonl | --tokenizer nowhere
+teach --adapter | teach ../m1 --data ../d.jsonl | --adapter nowhere
+teach --append-eos | teach ../m1 --data ../d.jsonl | --no-append-eos
+teach --loss | teach ../m1 --data ../p.jsonl | --loss all
+teach --chat-template | teach ../m1 --data ../c.jsonl --chat-template alpaca | --chat-template zephyr
+teach --chat-template-kwargs | teach ../m1 --data ../c.jsonl --chat-template "$shows_x" --loss all | --chat-template-kwargs '{"x": "b"}'
+teach --max-length | teach ../m1 --data ../d.jsonl | --max-length 4
+teach --max-samples | teach ../m1 --data ../d.jsonl | --max-samples 2
+teach --batch-size | speed: documents are independent of each other, tests/cli/teach.test |
+teach --precision | teach ../m1 --data ../d.jsonl | --precision bf16
+teach --device | teach ../m1 --data ../d.jsonl | --device nowhere
+teach --quantization.type | teach ../m1 --data ../d.jsonl | --quantization int8
+teach --quantization.double-quant | teach ../m1 --data ../d.jsonl --quantization nf4 | --no-quantization.double-quant
+teach --quantization.skip | teach ../m1 --data ../d.jsonl --quantization nf4 | --quantization.skip q_proj
+teach --json | a line of JSON for each record, with it and without |
 embed --text | embed ../m1 --text a | --text b
 embed --data | embed ../m1 --text a | --data ../d.jsonl
 embed --columns | embed ../m1 --data ../d.jsonl | --columns text=story

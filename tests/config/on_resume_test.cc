@@ -112,6 +112,8 @@ TEST_F(OnResumeTest, IsShownInTheReferenceAndTheSchema) {
   EXPECT_EQ(shown(*circle.find("radius")), "record");
   EXPECT_EQ(shown(*circle.find("colour")), "refuse");
   EXPECT_EQ(properties.find("inner")->find("x-on-resume"), nullptr);
+  EXPECT_EQ(properties.find("inner")->find("additionalProperties")->text(), "false");
+  EXPECT_EQ(schema.find("additionalProperties"), nullptr);  // <name>.path
 }
 
 }  // namespace

@@ -6,25 +6,26 @@
 namespace hone::ops::test {
 namespace {
 
-struct Sizes {
+struct RouterSizes {
   std::int64_t tokens, experts, per_token;
 };
-constexpr Sizes kSizes[] = {{1, 1, 1}, {17, 5, 2}, {9, 32, 8}, {20, 33, 3}, {11, 128, 32}, {5, 512, 6}, {3, 40, 1}};
+constexpr RouterSizes kSizes[] = {{1, 1, 1},     {17, 5, 2},  {9, 32, 8}, {20, 33, 3},
+                                  {11, 128, 32}, {5, 512, 6}, {3, 40, 1}};
 
-std::string named(const Sizes& sizes, bool normalise) {
+std::string named(const RouterSizes& sizes, bool normalise) {
   return std::to_string(sizes.experts) + " experts, " + std::to_string(sizes.per_token) + " of a token" +
          (normalise ? ", normalised" : "");
 }
 
 // The largest forty are different, also in 16 bits.
-Tensor logits_of(const Sizes& sizes, at::ScalarType type) {
+Tensor logits_of(const RouterSizes& sizes, at::ScalarType type) {
   const Tensor order = at::argsort(sample({sizes.tokens, sizes.experts}, at::kDouble));
   return ((order - sizes.experts + 40).clamp_min(0).to(at::kDouble) / 16 - 2).to(type);
 }
 
 TEST(CudaRouter, ChoosesTheLikeliest) {
   for (const at::ScalarType type : kAllTypes)
-    for (const Sizes& sizes : kSizes)
+    for (const RouterSizes& sizes : kSizes)
       for (const bool normalise : {false, true}) {
         const Tensor logits = logits_of(sizes, type);
         const auto wide = at::toOpMathType(type);
@@ -39,7 +40,7 @@ TEST(CudaRouter, ChoosesTheLikeliest) {
 }
 TEST(CudaRouter, Gradients) {
   for (const at::ScalarType type : kAllTypes)
-    for (const Sizes& sizes : kSizes)
+    for (const RouterSizes& sizes : kSizes)
       for (const bool normalise : {false, true})
         for (const auto& [of_weight, of_sum] : {std::pair(true, true), {true, false}, {false, true}}) {
           const auto wide = at::toOpMathType(type);

@@ -11,7 +11,7 @@
 namespace hone::ops::test {
 namespace {
 
-struct Case {
+struct UpdateCase {
   std::string optimizer = "adamw";
   at::ScalarType type = at::kFloat, rounded = at::kBFloat16;  // kUndefined: not rounded
   std::int64_t size = 5000;
@@ -20,7 +20,7 @@ struct Case {
   std::int64_t offset = 0;  // in memory, in elements
 };
 
-std::string described(const Case& c) {
+std::string described(const UpdateCase& c) {
   return fmt::format("{} {} -> {} x {}, scale {}", c.optimizer, c10::toString(c.type), c10::toString(c.rounded), c.size,
                      c.scale_there.value_or(-1));
 }
@@ -31,7 +31,7 @@ Tensor placed(const Tensor& x, std::int64_t offset) {
 }
 
 // Master, rounded, states after three updates.
-Results updated(const Case& c) {
+Results updated(const UpdateCase& c) {
   const auto optimizer = registries().optimizers.make(c.optimizer, *registries().optimizers.options(c.optimizer));
   const at::TensorOptions options = at::TensorOptions().dtype(c.type);
   std::vector<OptimizedWeight> weights(1);
@@ -54,15 +54,15 @@ Results updated(const Case& c) {
   return made;
 }
 
-Primitive primitive(const Case& c) {
+Primitive primitive(const UpdateCase& c) {
   return [c](const Backend& table) {
     const BackendScope scope(table);
     return updated(c);
   };
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<UpdateCase> cases() {
+  std::vector<UpdateCase> all;
   for (const char* optimizer : {"adamw", "adam", "lion", "sophia"})
     for (const std::optional<double>& scale : {std::optional<double>(), std::optional(0.3), std::optional(1e-8)}) {
       all.push_back({.optimizer = optimizer, .scale_there = scale});
@@ -80,7 +80,7 @@ std::vector<Case> cases() {
 }
 
 TEST(CudaUpdates, AreThoseOfPlainAten) {
-  for (const Case& c : cases()) {
+  for (const UpdateCase& c : cases()) {
     const Results made = emulated_results(primitive(c), described(c)), expected = primitive(c)(reference_backend());
     ASSERT_EQ(made.size(), expected.size());
     for (std::size_t i = 0; i < made.size(); ++i) {
@@ -97,7 +97,7 @@ TEST(CudaUpdates, AreThoseOfPlainAten) {
 
 TEST(CudaUpdates, ChangeNothingWhereTheScaleIsNotANumber) {
   for (const Backend* table : {&emulated_backend(), &reference_backend()})
-    for (Case c : cases()) {
+    for (UpdateCase c : cases()) {
       c.scale_there = std::numeric_limits<double>::quiet_NaN();
       const Results made = primitive(c)(*table);
       EXPECT_TRUE(made[0].equal(at::linspace(-2, 2, c.size, made[0].options()))) << described(c);

@@ -71,7 +71,7 @@ TEST_F(TextsToEmbed, MayHaveNegativesInSeveralFields) {
 TEST_F(TextsToEmbed, MayHaveAScore) {
   const auto data = make(R"({"sentence1": "ab", "sentence2": "c", "score": 0.25})"
                          "\n"
-                         R"({"query": "a", "positive": "c", "score": "-1.5"})");
+                         R"({"query": "a", "positive": "c", "score": -1.5})");
   EXPECT_THAT(data->batch({0, 1}, 0).extra.at("score").numbers, ElementsAre(0.25, 1, 0.25, 1, -1.5, 1, -1.5, 1));
 }
 
@@ -80,7 +80,6 @@ TEST_F(TextsToEmbed, MayHaveScoresOfATeacher) {
   const auto numbers = [&](const std::string& line) { return make(line)->batch({0}, 0).extra.at("score").numbers; };
   const std::string pair = R"({"query": "a", "positive": "b", "negative": "c", )";
   EXPECT_THAT(numbers(pair + R"("scores": [2, -1.5]})"), ElementsAre(0, 0, 2, 1, -1.5, 1));
-  EXPECT_THAT(numbers(pair + R"("score": "[2, -1.5]"})"), ElementsAre(0, 0, 2, 1, -1.5, 1));
   EXPECT_THAT(numbers(pair + R"("score": 0.5})"), ElementsAre(0, 0, 0, 1, -0.5, 1));
   const std::string three = R"({"query": "a", "positive": "b", "negative_1": "c", "negative_2": "d", )";
   EXPECT_THAT(numbers(three + R"("scores": [0.5, 2]})"), ElementsAre(0, 0, 0, 1, -0.5, 1, -2, 1));
@@ -96,10 +95,44 @@ TEST_F(TextsToEmbed, MayHaveScoresOfATeacher) {
   EXPECT_THAT(refused(three + R"("score": 1})"), HasSubstr("got one number, expected one for each of 3 texts, or"));
   EXPECT_THAT(refused(three + R"("scores": [1, 2, 3, 4]})"), HasSubstr("got 4 numbers, expected one for each of 3"));
   EXPECT_THAT(refused(pair + R"("scores": [1, "x"]})"), HasSubstr("got \"x\", expected a list of numbers"));
+  EXPECT_THAT(refused(pair + R"("scores": [1, "0"]})"), HasSubstr("a.jsonl:1: field \"scores\": got \"0\", expected a"));
+  EXPECT_THAT(refused(pair + R"("score": "[2, -1.5]"})"), HasSubstr("in quotes it is a text: write it without them"));
   EXPECT_THAT(refused(R"({"query": "a", "documents": ["b", "c"]})"), HasSubstr("no field \"scores\""));
   EXPECT_THAT(refused(R"({"query": "a", "positive": "b", "documents": ["c"], "scores": [1]})"),
               HasSubstr("both \"positive\" and \"documents\""));
   EXPECT_THAT(refused(R"({"query": "a", "documents": "b", "scores": [1]})"), HasSubstr("expected a list of texts"));
+}
+
+// A table's cells are all texts, and so is what a template makes.
+TEST_F(TextsToEmbed, ATextIsNoScoreButInTables) {
+  const std::string pair = R"({"query": "a", "positive": "b", "score": )";
+  EXPECT_THAT(refused(pair + "1}\n" + pair + R"("0.5"})"),
+              HasSubstr("a.jsonl:2: field \"score\": got \"0.5\", expected a number\n  hint: in quotes it is a text"));
+  EXPECT_THAT(refused(pair + R"("much"})"), ::testing::Not(HasSubstr("in quotes")));
+  const auto scores = [&](const std::string& lines, const std::map<std::string, std::string>& columns,
+                          const std::string& name) {
+    return make(lines, options(), columns, name)->batch({0}, 0).extra.at("score").numbers;
+  };
+  EXPECT_THAT(scores("query,positive,score\na,b, 0.5\n", {}, "a.csv"), ElementsAre(0.5, 1, 0.5, 1));
+  EXPECT_THAT(scores("query,positive,worth\na,b,-2e-3\n", {{"score", "worth"}}, "a.csv"),
+              ElementsAre(-0.002, 1, -0.002, 1));
+  EXPECT_THAT(scores("query,positive,n\na,b,3\n", {{"score", "{{ n | int / 4 }}"}}, "a.csv"),
+              ElementsAre(0.75, 1, 0.75, 1));
+  EXPECT_THAT(scores(pair + "3}", {{"score", "{{ score / 4 }}"}}, "a.jsonl"), ElementsAre(0.75, 1, 0.75, 1));
+  for (const char* cell : {"", "nan", "much"})
+    EXPECT_THAT(error_of(ErrorKind::data,
+                         [&] { scores(fmt::format("query,positive,score\na,b,{}\n", cell), {}, "a.csv"); }),
+                HasSubstr(fmt::format("a.csv:2: field \"score\": got \"{}\", expected a number", cell)));
+}
+
+TEST_F(TextsToEmbed, ATextWithALabelHasNoScore) {
+  const auto told = [&](const std::map<std::string, std::string>& columns, const std::string& line) {
+    return error_of(ErrorKind::data, [&] { make(line + "\n", options(), columns); });
+  };
+  const std::string fact = "a.jsonl:1: a text with \"label\", and \"{}\"; expected a text with a label, or two texts";
+  EXPECT_THAT(told({}, R"({"text": "a", "label": 1, "score": 0.5})"), HasSubstr(fmt::format(fmt::runtime(fact), "score")));
+  EXPECT_THAT(told({{"score", "worth"}}, R"({"text": "a", "label": 1, "worth": 0.5})"),
+              HasSubstr(fmt::format(fmt::runtime(fact), "worth")));
 }
 
 TEST_F(TextsToEmbed, MayStandAloneWithALabel) {

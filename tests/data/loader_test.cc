@@ -128,6 +128,31 @@ TEST_F(Loading, RefusesDataSmallerThanABatch) {
               HasSubstr("97 rows per epoch; expected at least one batch of 98"));
 }
 
+// What packing would do is advised where it does something: a list of texts has its row anyway.
+TEST_F(Loading, AdvisesPackingWhereItHelps) {
+  const auto hint = [&](const Dataset::Options& how, const std::string& lines, std::int64_t batch) {
+    TempFolder folder;
+    options_.batch_size = batch;
+    const auto data = Dataset::make(files({folder.write("own.jsonl", lines)}), *load_tokenizer("bytes"), how);
+    const std::string told = error_of(ErrorKind::data, [&] { Loader(data, options_); });
+    return told.substr(told.find("hint: "));
+  };
+  Dataset::Options ranked;
+  ranked.records = RecordKind::ranked, ranked.packing = Packing::none;
+  std::string lists, pairs, texts;
+  for (int i = 0; i < 3; ++i) {
+    lists += R"({"query": "a", "documents": ["b", "c", "d"], "scores": [1, 0, 0]})" "\n";
+    pairs += R"({"prompt": "a", "chosen": "b", "rejected": "c"})" "\n";
+    texts += R"({"text": "abc"})" "\n";
+  }
+  EXPECT_EQ(hint(ranked, lists, 8), "hint: set trainer.batch_size to 3");
+  Dataset::Options preference;
+  preference.records = RecordKind::preference;
+  EXPECT_EQ(hint(preference, pairs, 3),
+            "hint: set trainer.batch_size to 1, or data.packing: none, which gives each of the 3 records its own row");
+  EXPECT_EQ(hint({}, texts, 9), "hint: set trainer.batch_size to 1, or to at most 3 with data.packing: none");
+}
+
 // Fails at one position, until told not to.
 class Failing final : public Dataset {
  public:

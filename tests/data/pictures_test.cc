@@ -45,7 +45,7 @@ class DigitReader final : public PictureReader {
   PictureInput input_{.token = kImage};
 };
 
-const std::string kTemplate =
+const std::string kPictureTemplate =
     "{% for m in messages %}{{ m.role[0] ~ ':' }}{% if m.content is string %}{{ m.content }}{% else %}{% for c in "
     "m.content %}{% if c.type == 'image' %}#{% else %}{{ c.text }}{% endif %}{% endfor %}{% endif %}{{ '.' }}"
     "{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
@@ -54,7 +54,7 @@ struct PictureData : testing::Test {
   const TempFolder folder;
   std::shared_ptr<DigitReader> reader = std::make_shared<DigitReader>();
   std::shared_ptr<const Tokenizer> tokenizer =
-      data::with_chat_template(load_tokenizer("bytes"), kTemplate, "data.chat_template");
+      data::with_chat_template(load_tokenizer("bytes"), kPictureTemplate, "data.chat_template");
 
   Dataset::Options options() const {
     Dataset::Options made;

@@ -394,5 +394,35 @@ TEST_F(Streams, AreKnownByPipesFlagsAndSources) {
   EXPECT_FALSE(Loader(open(one), loading_).epoch_at(3).has_value());
 }
 
+// Of lists, as they are read before they are trained on; nobody reads a pipe beforehand.
+TEST_F(Streams, SayHowManyTextsTheirFirstRecordsHave) {
+  const auto entry = [&](const std::string& name, const std::string& content) {
+    DataFile file;
+    file.path = folder_.write(name, content), file.stream = true;
+    return file;
+  };
+  const std::string bad = R"({"query": "a"})" "\n";
+  const DataFile lists = entry("lists.jsonl", R"({"query": "a", "documents": ["b", "c", "d"], "scores": [1, 0, 0]})" "\n"
+                                              R"({"query": "a", "positive": "b"})" "\n" + bad),
+                 labels = entry("labels.jsonl", R"({"text": "a", "label": 1})" "\n");
+  const auto sizes = [&](RecordKind records, const std::vector<DataFile>& files) {
+    options_.records = records, options_.packing = Packing::none;
+    const auto stream = open(files);
+    const auto found = data::sizes_of_first(*stream);
+    return found ? std::pair(found->most, found->mean) : std::pair(std::int64_t{-1}, -1.0);
+  };
+  EXPECT_EQ(sizes(RecordKind::ranked, {lists}), std::pair(std::int64_t{3}, 2.0));
+  EXPECT_EQ(sizes(RecordKind::embedding, {lists}), std::pair(std::int64_t{4}, 3.0));
+  EXPECT_EQ(sizes(RecordKind::embedding, {labels}), std::pair(std::int64_t{1}, 1.0));
+  EXPECT_EQ(sizes(RecordKind::embedding, {lists, labels}).second, 7.0 / 3);
+  EXPECT_EQ(sizes(RecordKind::language, {entry("a.jsonl", R"({"text": "a"})" "\n")}).first, -1);
+  const std::string pipe = folder_.file("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  DataFile piped;
+  piped.path = pipe;
+  EXPECT_EQ(sizes(RecordKind::ranked, {piped}).first, -1);
+  EXPECT_EQ(sizes(RecordKind::ranked, {piped, lists}).first, 3);
+}
+
 }  // namespace
 }  // namespace hone::test

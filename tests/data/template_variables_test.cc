@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // What it writes says what was given.
-constexpr const char* kTemplate =
+constexpr const char* kMarkedTemplate =
     "{% if think is defined %}<{{ think }}>{% endif %}{{ mark }}"
     "{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
 
@@ -46,15 +46,15 @@ class TemplateVariables : public ::testing::Test {
 
   const TempFolder folder_;
   const std::shared_ptr<const Tokenizer> tokenizer_ =
-      data::with_chat_template(load_tokenizer("bytes"), kTemplate, "template");
+      data::with_chat_template(load_tokenizer("bytes"), kMarkedTemplate, "template");
   Dataset::Options options_;
 };
 
-const std::string kTurns = R"("messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "A"}])";
+const std::string kChat = R"("messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "A"}])";
 
 TEST_F(TemplateVariables, ARecordsOwnComeBeforeAFilesAndTheseBeforeAll) {
-  const std::string plain = "{" + kTurns + "}\n",
-                    own = "{" + kTurns + R"(, "chat_template_kwargs": {"think": "record"}})" + "\n";
+  const std::string plain = "{" + kChat + "}\n",
+                    own = "{" + kChat + R"(, "chat_template_kwargs": {"think": "record"}})" + "\n";
   const std::string all = R"({"think": "all", "mark": "+"})";
   EXPECT_EQ(read(plain), "u:q;a:A;|");
   EXPECT_EQ(read(plain, "{}", all), "<all>+u:q;a:A;|");
@@ -88,7 +88,7 @@ TEST_F(TemplateVariables, AreOfEachKindOfConversation) {
 }
 
 TEST_F(TemplateVariables, AreOfStreamsToo) {
-  std::vector<DataFile> files = file("{" + kTurns + "}\n", R"({"mark": "!"})");
+  std::vector<DataFile> files = file("{" + kChat + "}\n", R"({"mark": "!"})");
   files[0].stream = true;
   options_.packing = Packing::none, options_.window = 1;
   const auto open = [&] { return data::open_stream(files, tokenizer_, options_); };
@@ -100,7 +100,7 @@ TEST_F(TemplateVariables, AreOfStreamsToo) {
 
 TEST_F(TemplateVariables, AreKnownToTheCache) {
   options_.cache_folder = folder_.file("cache");
-  const std::string plain = "{" + kTurns + "}\n";
+  const std::string plain = "{" + kChat + "}\n";
   EXPECT_EQ(read(plain), "u:q;a:A;|");
   EXPECT_EQ(read(plain, R"({"mark": "+"})"), "+u:q;a:A;|");
   EXPECT_EQ(read(plain, "{}", R"({"mark": "-"})"), "-u:q;a:A;|");
@@ -108,7 +108,7 @@ TEST_F(TemplateVariables, AreKnownToTheCache) {
 }
 
 TEST_F(TemplateVariables, OthersThanVariablesAreRefused) {
-  const std::string plain = "{" + kTurns + "}\n";
+  const std::string plain = "{" + kChat + "}\n";
   EXPECT_THAT(error_of(ErrorKind::data, [&] { read(plain, R"({"add_generation_prompt": true})"); }),
               HasSubstr("f.jsonl:1: variables of the template: add_generation_prompt is none of them"));
   EXPECT_THAT(error_of(ErrorKind::usage, [] { data::check_variables("[1]", "--x"); }),

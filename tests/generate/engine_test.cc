@@ -20,6 +20,7 @@ struct Wish {
   Ids prompt;
   double temperature;
   std::int64_t most, at;  // its tokens; after how many steps it comes
+  std::optional<std::int64_t> forced_end = {};
 };
 
 // `leaves`: this one goes in its third step.
@@ -35,6 +36,7 @@ std::map<std::size_t, Ids> answered(const Model& model, const std::vector<Wish>&
     for (; next < wishes.size() && wishes[next].at <= step; ++next) {
       auto config = std::make_shared<GenerateConfig>();
       config->temperature = wishes[next].temperature, config->ignore_eos = true;
+      config->forced_eos_token_id = wishes[next].forced_end;
       asked.push_back({next, wishes[next].prompt, config, Random(next, "generate"), wishes[next].most});
     }
     engine.add(asked);
@@ -53,12 +55,13 @@ class Engines : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(Engines, GiveWhatEachAnswerIsAlone) {
-  const std::vector<Wish> wishes = {{{5, 9, 33}, 0, 30, 0}, {{1, 17, 42, 8}, 0.9, 12, 0},
+  const std::vector<Wish> wishes = {{{5, 9, 33}, 0, 30, 0}, {{1, 17, 42, 8}, 0.9, 12, 0, 11},
                                     {{60, 3, 3}, 0, 9, 4},  {{2, 3, 4, 5, 6}, 0.7, 20, 4},
                                     {{7}, 0, 25, 13},       {{7, 8}, 0.5, 3, 60}};
   const auto together = answered(*model, wishes);
   ASSERT_EQ(together.size(), wishes.size());
   for (std::size_t i = 0; i < wishes.size(); ++i) EXPECT_EQ(std::ssize(together.at(i)), wishes[i].most) << i;
+  EXPECT_EQ(together.at(1).back(), 11);
   std::vector<Wish> apart = wishes;
   for (std::size_t j = 0; j < apart.size(); ++j) apart[j].at = 100 * static_cast<std::int64_t>(j);
   EXPECT_EQ(together, answered(*model, apart));
@@ -196,7 +199,8 @@ TEST(KeptTurns, KeepNothingOfACacheThatALongerTextHasJoined) {
 INSTANTIATE_TEST_SUITE_P(Models, Engines,
                          ::testing::Values("models/llama", "models/mistral-sliding", "decoders/xlstm",
                                            "decoders/qwen3_next", "decoders/deepseek_v3", "decoders/gemma4",
-                                           "decoders/lfm2", "gpt2/gpt2"));
+                                           "decoders/lfm2", "decoders/falcon_h1", "decoders/nemotron_h",
+                                           "decoders/jamba", "gpt2/gpt2"));
 
 TEST(EngineLogProbs, AreTheModels) {
   const at::NoGradGuard no_grad;

@@ -109,10 +109,10 @@ TEST_P(LoraGolden, FilesComeOutAsTheyWentIn) {
   EXPECT_TRUE(at::equal(golden_.logits(*again), golden_.logits(*model_)));
 }
 
-// PiSSA's file of PEFT goes with a base that is not the one in its folder.
+// PiSSA's and OLoRA's files of PEFT go with a base that is not the one in their folder.
 std::vector<GoldenParam> adapter_params() {
   std::vector<std::string> names = golden_names(kAdapters);
-  std::erase(names, "pissa");
+  std::erase(names, "pissa"), std::erase(names, "olora");
   return golden_params(names);
 }
 INSTANTIATE_TEST_SUITE_P(All, LoraGolden, ::testing::ValuesIn(adapter_params()), print_golden);
@@ -135,11 +135,14 @@ class Lora : public ::testing::Test {
 };
 
 // The same singular values as PEFT's, whatever their signs; the base below stays what it was.
-TEST_F(Lora, PissaIsPefts) {
-  const AdapterGolden golden("pissa");
+class LoraFromWeights : public Lora, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Starts, LoraFromWeights, testing::Values("pissa", "olora"));
+
+TEST_P(LoraFromWeights, IsPefts) {
+  const AdapterGolden golden(GetParam());
   auto model = golden.base.model();
   LoraConfig lora = config({"q_proj", "up_proj"});
-  lora.alpha = 8, lora.init = "pissa";
+  lora.alpha = 8, lora.init = GetParam();
   apply_lora(*model, lora, 1);
   const auto file = read_all(golden.folder / "adapter_model.safetensors");
   each_adapter(*model, kDefaultAdapter, [&](const std::string& module, Weight&, Adapter& adapter) {
@@ -378,7 +381,7 @@ TEST_F(Lora, AFileWithACopyOfATiedTableIsRefused) {
   lora.modules_to_save = {"embed_tokens"};
   apply_lora(*free, lora, 1);
   hub::save_adapter_folder(folder / "made", *free, {lora, "base"}, {}, {});
-  EXPECT_HONE_ERROR(load_adapter(*tied, folder / "made"), checkpoint, "has trained a copy of it for look-ups alone");
+  EXPECT_HONE_ERROR(load_adapter(*tied, folder / "made"), checkpoint, "has trained a copy of it: for look-ups alone");
 }
 
 TEST_F(Lora, WhatIsNotFiniteIsRefused) {

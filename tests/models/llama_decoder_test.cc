@@ -45,7 +45,7 @@ TEST(LlamaDecoder, GivesTheBitsOfTheLayersOfRelatives) {
   for (const char* name :
        {"gemma", "gemma3", "granite", "granite-tied", "smollm3", "smollm3-sliding", "olmo2", "olmo3", "ministral",
         "ministral-sliding", "seed_oss", "seed_oss-tied", "exaone4", "exaone4-full", "internlm3",
-        "iquestcoder", "vaultgemma-uncapped", "cwm", "exaone"}) {
+        "iquestcoder", "vaultgemma-uncapped", "cwm", "exaone", "arcee"}) {
     SCOPED_TRACE(name);
     expect_bits_of_layers(kDecoders / name, /*taken=*/true);
   }

@@ -130,6 +130,33 @@ TEST_F(FreshLora, GaussianStartIsOneByTheRankWide) {
   EXPECT_NEAR(values.mean().item<double>(), 0, 0.02);
 }
 
+// PEFT's: normal numbers times half the rows of an orthogonal matrix, by ten; the other half is B's.
+TEST_F(FreshLora, OrthogonalStartIsNoChangeOfTwoFactorsThatAreNotZero) {
+  std::unique_ptr<CausalLm> model;
+  LoraConfig lora = config();
+  lora.init = "orthogonal";
+  std::vector<Tensor> all;
+  for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
+    model = golden_.model(), apply_lora(*model, lora, seed);
+    each_lora(*model, [&](const std::string& module, nn::Lora& one) {
+      const Tensor a = one.a().use().detach(), b = one.b().use().detach();
+      EXPECT_LT(largest(b.matmul(a)), 1e-6) << module;
+      all.push_back(a.flatten()), all.push_back(b.flatten());
+    });
+  }
+  EXPECT_NEAR(at::cat(all).std().item<double>(), std::sqrt(0.5) / 10, 0.002);
+  const Tensor before = logits_of(*golden_.model(), golden_.batch());
+  expect_close(logits_of(*model, golden_.batch()), before, 1e-5 * largest(before), "logits");
+}
+TEST_F(FreshLora, OrthogonalStartsNeedAnEvenRankAndNoTable) {
+  LoraConfig lora = config();
+  lora.init = "orthogonal", lora.rank = 3;
+  EXPECT_HONE_ERROR(apply_lora(*golden_.model(), lora, 1), config,
+                    "adapter.init: orthogonal: model.layers.0.self_attn.q_proj: got rank 3, expected an even one");
+  lora.rank = 4, lora.targets = {"embed_tokens"};
+  EXPECT_HONE_ERROR(apply_lora(*golden_.model(), lora, 1), config, "embed_tokens: got a table");
+}
+
 // PEFT keeps an expert's gate and up as one weight, which has one first factor.
 TEST_F(FreshLora, FilesOfFreshAdaptersOnExpertsHoldWhatIsThere) {
   const Golden golden("qwen3-moe", "tests/golden/experts");

@@ -1,4 +1,5 @@
-// The decoder's tokens against those of the layers, of models with routed experts and of such with memories.
+// The decoder's tokens against those of the layers, of models with routed experts, with memories and with attention by
+// latents.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,7 +52,22 @@ TEST_P(Memories, GiveTheTokensOfTheLayers) { expect_tokens_of_layers(kDecoders /
 INSTANTIATE_TEST_SUITE_P(All, Memories,
                          testing::Values("qwen2-moe", "qwen2-moe-step", "qwen3_5", "qwen3_5-moe", "qwen3_5-tied",
                                          "qwen3_next", "qwen3_next-all", "granitemoehybrid", "granitemoehybrid-dense",
-                                         "bamba", "lfm2", "lfm2-adjusted", "lfm2_moe", "lfm2_moe-plain"),
+                                         "bamba", "lfm2", "lfm2-adjusted", "lfm2_moe", "lfm2_moe-plain", "falcon_h1",
+                                         "falcon_h1-gated", "falcon_h1-plain", "nemotron_h", "nemotron_h-dense",
+                                         "olmo_hybrid", "olmo_hybrid-rope", "lfm3", "lfm3-bare", "jamba",
+                                         "jamba-dense", "mamba", "mamba-tied", "falcon_mamba", "mamba2",
+                                         "mamba2-tied", "arcee-gelu"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+class Latents : public testing::TestWithParam<const char*> {};
+TEST_P(Latents, GiveTheTokensOfTheLayers) { expect_tokens_of_layers(kDecoders / GetParam(), /*same_bits=*/false); }
+INSTANTIATE_TEST_SUITE_P(All, Latents,
+                         testing::Values("deepseek_v2", "deepseek_v2-yarn", "deepseek_v3", "deepseek_v3-halves",
+                                         "glm4_moe_lite", "mistral4", "mistral4-halves"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -61,7 +77,9 @@ INSTANTIATE_TEST_SUITE_P(All, Memories,
 // Each row alone, and beside others: a row's bits do not depend on them.
 TEST(MixtureDecoder, GivesARowTheSameBitsBesideOthers) {
   const at::NoGradGuard no_graph;
-  for (const char* name : {"mixtral", "gpt_oss", "minimax_m2", "qwen3_5-moe", "granitemoehybrid", "lfm2_moe"}) {
+  for (const char* name : {"mixtral", "gpt_oss", "minimax_m2", "qwen3_5-moe", "granitemoehybrid", "lfm2_moe",
+                           "deepseek_v3", "mistral4", "falcon_h1", "nemotron_h", "olmo_hybrid", "lfm3", "jamba",
+                           "mamba2"}) {
     SCOPED_TRACE(name);
     const auto model = load_model((kDecoders / name).string(), Precision::bf16);
     const CausalLm& lm = *model->causal_lm();

@@ -57,6 +57,18 @@ TEST(FewChoices, ByGroupsAreAsPlainATenHasThem) {
   });
 }
 
+// Sigmoids of logits as large as these are all 1, and of equal scores nobody would be the best.
+TEST(FewChoices, AreByLogitsWhereARuleSaysSo) {
+  const Tensor logits = at::tensor({40.F, 60.F, 50.F, 70.F}).view({1, 4});
+  const GroupedRule rule{.score = GroupedRule::Score::sigmoid, .by_logits = true, .per_token = 2};
+  const Tensor expected = at::tensor({3, 1}, at::kLong).view({1, 2});
+  EXPECT_TRUE(choose_by_groups(logits, {}, rule, /*with_sum=*/true).expert_NK.equal(expected));
+  const at::NoGradGuard no_graph;
+  const Choice few = choose_by_groups(logits, {}, rule, /*with_sum=*/false);
+  EXPECT_TRUE(few.expert_NK.equal(expected));
+  EXPECT_TRUE(few.weight_NK.equal(at::ones({1, 2})));
+}
+
 TEST(FewChoices, WideLogitsAreAsPlainATenHasThem) {
   at_each_kernel_level([](const std::string& level) {
     for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16})

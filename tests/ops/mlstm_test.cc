@@ -14,13 +14,13 @@ constexpr double kEps = 1e-6;
 const std::vector<Span> kRagged{{0, 1},    {1, 4},     {6, 70},
                                 {70, 199}, {199, 199}, {200, 393}};  // tokens 4, 5, 199, 393 in none
 
-struct Sizes {
+struct Shape {
   std::int64_t tokens, heads, keys, values;
 };
 
 // Gates as strong as fresh models' and beyond. Queries and keys that point the same way, more or less: where a sum of
 // products is nearly 0 what is divided by it has no digits left in fp32. spread > 1: any way.
-std::vector<Tensor> inputs_of(const Sizes& s, double gates = 4, double spread = 0.4) {
+std::vector<Tensor> inputs_of(const Shape& s, double gates = 4, double spread = 0.4) {
   const auto some = [&](std::int64_t size, std::uint64_t seed) {
     return sample({s.tokens, s.heads, size}, at::kDouble, seed);
   };
@@ -75,7 +75,7 @@ TEST(Mlstm, MeaningIsThePapersRecurrence) {
   expect_close(reference::mlstm(input_of(in), nothing, kEps), token_by_token(in), 1e-12, "meaning");
 }
 TEST(Mlstm, EveryKernelAgreesWithItsMeaning) {
-  for (const Sizes& s : {Sizes{394, 1, 8, 8}, Sizes{394, 3, 5, 19}, Sizes{394, 2, 33, 64}, Sizes{394, 1, 1, 1}}) {
+  for (const Shape& s : {Shape{394, 1, 8, 8}, Shape{394, 3, 5, 19}, Shape{394, 2, 33, 64}, Shape{394, 1, 1, 1}}) {
     SCOPED_TRACE(s.keys);
     expect_matches(op_of(kRagged), meaning_of(kRagged), inputs_of(s));
     expect_matches(op_of(kRagged), meaning_of(kRagged), inputs_of(s, 4, 3), at::kDouble);

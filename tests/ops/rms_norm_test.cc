@@ -8,11 +8,11 @@ namespace {
 
 const Op kRmsNorm = [](const auto& in) { return rms_norm(in[0], in[1], 1e-6); };
 const Op kPlainRmsNorm = [](const auto& in) { return reference::rms_norm(in[0], in[1], 1e-6); };
-const Op kAdd = [](const auto& in) {
+const Op kAddRms = [](const auto& in) {
   const AddNorm made = add_rms_norm(in[0], in[1], in[2], 1e-6);
   return at::cat({made.sum, made.normed}, -1);
 };
-const Op kPlainAdd = [](const auto& in) {
+const Op kPlainAddRms = [](const auto& in) {
   const AddNorm made = reference::add_rms_norm(in[0], in[1], in[2], 1e-6);
   return at::cat({made.sum, made.normed}, -1);
 };
@@ -42,7 +42,7 @@ TEST(RmsNorm, EveryKernelAgreesWithItsMeaning) {
   for (const std::int64_t cols : {1, 7, 8, 31, 32, 33, 64, 1000}) {
     SCOPED_TRACE(cols);
     expect_matches(kRmsNorm, kPlainRmsNorm, {sample({3, cols}), sample({cols}, at::kDouble, 2)});
-    expect_matches(kAdd, kPlainAdd,
+    expect_matches(kAddRms, kPlainAddRms,
                    {sample({3, cols}), sample({3, cols}, at::kDouble, 3), sample({cols}, at::kDouble, 2)});
     for (const RmsFactor factor : kWideFactors) {
       expect_matches(norm_of(factor), plain_norm_of(factor), {sample({3, cols}), sample({cols}, at::kDouble, 2)});
@@ -53,7 +53,7 @@ TEST(RmsNorm, EveryKernelAgreesWithItsMeaning) {
 }
 TEST(RmsNorm, GradientsAreThoseOfDifferences) {
   gradcheck(kRmsNorm, {sample({2, 3, 5}), sample({5}, at::kDouble, 2)});
-  gradcheck(kAdd, {sample({3, 5}), sample({3, 5}, at::kDouble, 3), sample({5}, at::kDouble, 2)});
+  gradcheck(kAddRms, {sample({3, 5}), sample({3, 5}, at::kDouble, 3), sample({5}, at::kDouble, 2)});
   for (const RmsFactor factor : kWideFactors) {
     gradcheck(norm_of(factor), {sample({2, 3, 5}), sample({5}, at::kDouble, 2)});
     gradcheck(added_norm_of(factor), {sample({3, 5}), sample({3, 5}, at::kDouble, 3), sample({5}, at::kDouble, 2)});

@@ -325,6 +325,17 @@ TEST(ChatMask, IsByPositionWhereTheUserWritesTheSame) {
   EXPECT_EQ(learnt_text(kPlain, conversation(same), Learnt::assistant), "x<|im_end|>");
 }
 
+// A block of what is generated that goes on behind the end, as TRL's template of Qwen3 has it.
+TEST(ChatMask, TurnsEndBeforeWhatIsBlank) {
+  const std::string blank_behind =
+      "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|im_end|>\n"
+      "{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}";
+  const ChatTokens made =
+      chat_tokens(chat_template(blank_behind), *golden().tokenizer, conversation(kTwoTurns), Learnt::assistant, "here");
+  EXPECT_TRUE(made.ends_turns);
+  EXPECT_TRUE(learnt_text(blank_behind, conversation(kTwoTurns), Learnt::assistant).ends_with("<|im_end|>\n"));
+}
+
 TEST(ChatMask, SaysWhenTurnsDoNotEnd) {
   const std::string open =
       "{% for m in messages %}{{ m.role }}:\n{{ m.content }}\n{% endfor %}"

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hone/text.h"
+#include "text/tokenizer/json_tokenizer.h"
 #include "text/tokenizer/load.h"
 
 namespace hone::text {
@@ -59,6 +60,35 @@ TEST(Fitting, EqualsTheLibrarysTruncation) {
             EXPECT_EQ(whole.ids, plain->encode_full({&texts, 1}).front().ids);
             // What the file says of truncation is not asked.
             EXPECT_EQ(cutting->encode_fitting(texts, 0).ids, whole.ids);
+          }
+      }
+}
+
+// Of ids that were made before: what both texts would have given together. Of texts that were cut before, too, as long
+// a pair, whose odd token may be the other text's.
+TEST(Fitting, JoinsTextsThatWereEncodedAlone) {
+  for (const char* processor : {"BertProcessing", "RobertaProcessing"})
+    for (const std::size_t most : {5, 6, 9, 11, 30})
+      for (const bool from_left : {false, true}) {
+        const auto tokenizer = tokenizer_of(base(processor));
+        const auto& joining = dynamic_cast<const JsonTokenizer&>(*tokenizer);
+        for (int a = 0; a <= 9; ++a)
+          for (int b = 0; b <= 9; ++b) {
+            const std::string first = words(0, a), second = words(10, b);
+            const auto alone = [&](const std::string& text, std::size_t room) {
+              const FittedEncoding made = tokenizer->encode_fitting({text, {}}, room, from_left);
+              return std::vector<std::int64_t>(made.ids.begin(), made.ids.end());
+            };
+            const FittedEncoding expected = tokenizer->encode_fitting({first, second}, most, from_left);
+            const FittedEncoding whole = joining.join_fitting(alone(first, 0), alone(second, 0), most, from_left);
+            EXPECT_EQ(whole.ids, expected.ids) << processor << " " << most << ": " << a << ", " << b;
+            EXPECT_EQ(whole.type_ids, expected.type_ids) << processor;
+            EXPECT_EQ(whole.cut, expected.cut) << processor;
+            const auto cut = joining.join_fitting(alone(first, most), alone(second, most), most, from_left).ids;
+            EXPECT_EQ(cut.size(), expected.ids.size()) << processor << " " << most << ": " << a << ", " << b;
+            if (static_cast<std::size_t>(std::max(a, b)) + 2 <= most) {
+              EXPECT_EQ(cut, expected.ids) << processor << " " << most << ": " << a << ", " << b;
+            }
           }
       }
 }

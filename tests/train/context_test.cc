@@ -36,11 +36,6 @@ class Contexts : public test::RankRuns {
   }
 };
 
-constexpr const char* kRouted =
-    "{type: qwen3_moe, hidden_size: 24, intermediate_size: 40, num_hidden_layers: 2, num_attention_heads: 4, "
-    "num_key_value_heads: 2, head_dim: 8, max_position_embeddings: 256, num_experts: 6, num_experts_per_tok: 2, "
-    "moe_intermediate_size: 20, output_router_logits: true, router_aux_loss_coef: 0.1}";
-
 TEST_F(Contexts, ALlamaLearnsTheSameOfPaddedRows) { check_together({}); }
 TEST_F(Contexts, ALlamaLearnsTheSameOfPackedRows) {
   check_together({{"data.packing", "best_fit"}, {"data.max_length", "96"}, {"trainer.checkpoint_blocks", "true"}});
@@ -69,7 +64,7 @@ TEST_F(Contexts, HeadsOfKeysThatSeveralRanksHave) {
 
 // Balancing losses are of a micro-batch's tokens, wherever they are.
 TEST_F(Contexts, RoutedExpertsLearnTheSame) {
-  check_together({{"model", kRouted}});
+  check_together({{"model", test::kRouted}});
 }
 
 TEST_F(Contexts, DropoutIsOfTokensAndHeadsWhereverTheyAre) {
@@ -126,6 +121,16 @@ TEST_F(Contexts, ATeacherTeachesTheSame) {
                                     "/teacher}"},
                   {"optimizer.learning_rate", "1e-3"}});
 }
+TEST_F(Contexts, WhatATeacherHasSaidTeachesTheSame) {
+  const std::string texts = test::golden("train/distillation").string();
+  check_a_few_steps({{"data.train", "[{path: " + texts +
+                                        "/stored.jsonl, columns: {logprobs: llm_text_generation_vllm_logprobs}}]"},
+                     {"data.max_length", "256"},
+                     {"model", test::golden("train/dpo").string()},
+                     {"tokenizer", "bytes"},
+                     {"objective", "{type: distillation, alpha: 0.7, temperature: 2, teacher_logprobs: true}"},
+                     {"optimizer.learning_rate", "1e-3"}});
+}
 
 // Of four ranks the first ones have prompts alone; documents of three tokens, of which a rank has none.
 TEST_F(Contexts, RanksWithoutLabelsAndWithoutTokensGoWithTheOthers) {
@@ -137,7 +142,7 @@ TEST_F(Contexts, RanksWithoutLabelsAndWithoutTokensGoWithTheOthers) {
   const std::string one_head = "{type: llama, hidden_size: 32, intermediate_size: 48, num_hidden_layers: 2, "
                                "num_attention_heads: 4, num_key_value_heads: 1, max_position_embeddings: 256}";
   for (const auto& data : {folder_.write("prompts.jsonl", prompts), folder_.write("few.jsonl", few)})
-    for (const std::string& model : {one_head, std::string(kRouted)}) {
+    for (const std::string& model : {one_head, std::string(test::kRouted)}) {
       SCOPED_TRACE(data.string() + " " + model);
       const Recipe all = recipe({{"data.train", data.string()},
                                  {"trainer.batch_size", "1"},

@@ -10,7 +10,7 @@ namespace {
 using test::Overrides;
 
 // Its attention's sizes are multiples of 16.
-constexpr const char* kRouted =
+constexpr const char* kManyExperts =
     "{type: qwen3_moe, hidden_size: 32, intermediate_size: 64, moe_intermediate_size: 16, num_experts: 16, "
     "num_experts_per_tok: 2, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 16, "
     "max_position_embeddings: 256}";
@@ -91,7 +91,7 @@ TEST_F(Float8Run, SaysWhatStaysInBf16) {
   const std::string all = said({{"trainer.fp8", "rowwise"}});
   EXPECT_NE(all.find("products in fp8, rowwise: 14 linear layers; in bf16: "), std::string::npos) << all;
   EXPECT_NE(all.find("warning: trainer.fp8: no hardware for it here"), std::string::npos) << all;
-  const std::string routed = said({{"trainer.fp8", "tensorwise"}, {"model", kRouted}});
+  const std::string routed = said({{"trainer.fp8", "tensorwise"}, {"model", kManyExperts}});
   EXPECT_NE(routed.find("8 linear layers; in bf16: "), std::string::npos) << routed;
   EXPECT_NE(routed.find("model.layers.*.mlp.experts.*.down_proj"), std::string::npos) << routed;
   EXPECT_NE(routed.find("model.layers.*.mlp.gate"), std::string::npos) << routed;
@@ -104,8 +104,8 @@ TEST_F(Float8Run, ExpertsStayInBf16) {
                     "head_dim: 12, max_position_embeddings: 256}";
   EXPECT_HONE_ERROR(said({{"trainer.fp8", "tensorwise"}, {"model", odd}}), config,
                     "trainer.fp8: tensorwise, but no linear layer");
-  const std::vector<double> plain = losses("plain", {{"model", kRouted}});
-  const std::vector<double> with = losses("fp8", {{"model", kRouted}, {"trainer.fp8", "rowwise"}});
+  const std::vector<double> plain = losses("plain", {{"model", kManyExperts}});
+  const std::vector<double> with = losses("fp8", {{"model", kManyExperts}, {"trainer.fp8", "rowwise"}});
   EXPECT_NEAR(with.back(), plain.back(), 0.1 * plain.back());
 }
 

@@ -46,6 +46,11 @@ TEST_F(HostWaits, ATeachersAndAPairsMicroBatchHasNone) {
                 {"objective", "{type: distillation, alpha: 0.5, teacher: " + golden + "/distillation/teacher}"}});
   const ops::BackendScope device(ops::reference_backend());
   EXPECT_EQ(per_micro_batch(texts), 0);
+  Overrides stored = taught;
+  stored.insert(stored.end(), {{"data.train", "[{path: " + golden + "/distillation/stored.jsonl, columns: {logprobs: "
+                                              "llm_text_generation_vllm_logprobs}}]"},
+                               {"objective", "{type: distillation, alpha: 0.5, teacher_logprobs: true}"}});
+  EXPECT_EQ(per_micro_batch(stored), 0);
   EXPECT_EQ(per_micro_batch(pairs), 0);
   pairs.emplace_back("objective", "reward");
   EXPECT_EQ(per_micro_batch(pairs), 0);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/log.h"
 #include "dist/ranks.h"
 #include "harness/errors.h"
 #include "hone/trainer.h"
@@ -35,12 +36,14 @@ class ListLosses : public ::testing::Test {
   static std::string data_of(const std::string& name) {
     return name == "lists" ? lists_golden("lists.jsonl").string() : test::embedding_golden(name + ".jsonl").string();
   }
+  void expect_steps(const nlohmann::json& golden);
   test::TempFolder folder_;
   const nlohmann::json golden_ = test::read_json(lists_golden("lists.json"));
 };
 
-TEST_F(ListLosses, StepsOfEveryLossEqualSentenceTransformers) {
-  for (const auto& [name, setting] : golden_["settings"].items()) {
+// Of each setting of a golden, whole, in parts, and of two ranks.
+void ListLosses::expect_steps(const nlohmann::json& golden) {
+  for (const auto& [name, setting] : golden["settings"].items()) {
     SCOPED_TRACE(name);
     const std::string objective = test::options_of(setting["options"]), data = data_of(setting["data"]);
     const auto whole = run(name, data, objective);
@@ -55,12 +58,70 @@ TEST_F(ListLosses, StepsOfEveryLossEqualSentenceTransformers) {
     });
     for (const char* key : {"loss", "grad_norm"})
       for (std::size_t i = 0; i < 4; ++i) {
-        const double wanted = golden_["runs"][name][key][i], far = 1e-5 * std::max(1.0, wanted);
+        const double wanted = golden["runs"][name][key][i], far = 1e-5 * std::max(1.0, wanted);
         EXPECT_NEAR(values(whole, key).at(i), wanted, far) << key << ", step " << i + 1;
         EXPECT_NEAR(values(parts, key).at(i), wanted, far) << key << ", step " << i + 1 << ", in parts";
         EXPECT_NEAR(values(folder_ / (name + " of two"), key).at(i), wanted, far) << key << ", of two ranks";
       }
   }
+}
+
+TEST_F(ListLosses, StepsOfEveryLossEqualSentenceTransformers) { expect_steps(golden_); }
+
+// All texts of a step are each other's queries' negatives, whatever its micro-batches and ranks (tools/golden/
+// golden_cross_negatives.py).
+TEST_F(ListLosses, StepsWithTextsOfOtherRecordsEqualSentenceTransformers) {
+  expect_steps(test::read_json(lists_golden("negatives.json")));
+}
+
+constexpr const char* kNegatives = "loss_type: multiple_negatives_ranking, num_negatives: 2";
+
+TEST_F(ListLosses, TextsOfOtherRecordsAreDrawnAlikeHoweverAStepIsCut) {
+  const std::string data = data_of("triplets");
+  const auto whole = run("whole", data, kNegatives);
+  const auto parts =
+      run("parts", data, kNegatives, {{"trainer.batch_size", "2"}, {"trainer.accumulate", "3"}});
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(values(whole, "loss").at(i), values(parts, "loss").at(i), 1e-6) << i;
+  const auto all = run("all", data, "loss_type: multiple_negatives_ranking, num_negatives: 99");
+  EXPECT_NEAR(values(all, "loss").at(0), test::read_json(lists_golden("negatives.json"))["runs"]["triplets"]["loss"][0],
+              1e-5);
+  EXPECT_LT(values(whole, "loss").at(0), values(all, "loss").at(0) - 0.1);
+  EXPECT_NE(values(run("seed", data, kNegatives, {{"run.seed", "2"}}), "loss").at(0), values(whole, "loss").at(0));
+}
+
+TEST_F(ListLosses, ARunWithDrawnTextsGoesOnToTheBit) {
+  const test::Overrides cut{{"trainer.batch_size", "3"}, {"trainer.accumulate", "2"}, {"trainer.steps", "6"},
+                            {"trainer.save.every", "3"}, {"optimizer.type", "adamw"}};
+  const auto whole = run("whole", data_of("triplets"), kNegatives, cut);
+  run("parts", data_of("triplets"), kNegatives, cut);
+  TrainOptions back = test::quiet_options();
+  back.resume = "3";
+  train(recipe("parts", data_of("triplets"), kNegatives, cut), back);
+  test::expect_equal_runs(whole, folder_ / "parts", 6);
+}
+
+// Of the texts of a batch; the order is that of own and drawn ones.
+TEST_F(ListLosses, ASetIsMeasuredWithTextsOfOtherRecords) {
+  const std::string data = data_of("triplets");
+  const auto made = run("measured", data, "loss_type: multiple_negatives_ranking, num_negatives: 99",
+                        {{"data.eval.all", data}, {"trainer.eval_at_start", "true"}, {"trainer.eval_batch_size", "6"},
+                         {"optimizer.learning_rate", "0"}});
+  const double mean = (values(made, "loss").at(0) + values(made, "loss").at(1)) / 2;  // of both halves
+  EXPECT_NEAR(values(made, "eval_loss").at(0), mean, 1e-6);
+  EXPECT_NEAR(values(made, "eval_accuracy").at(0), values(made, "eval_accuracy@1").at(0), 1e-9);
+  EXPECT_GT(values(made, "eval_mrr@10").at(0), 0.0);
+}
+
+TEST_F(ListLosses, TextsOfOtherRecordsAreOfPairs) {
+  const auto refuse = [&](const std::string& data, const std::string& fact) {
+    EXPECT_HONE_ERROR(run("refused", data, kNegatives), data, fact);
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "refused" / "metrics.jsonl"));
+  };
+  refuse(data_of("taught"), "taught.jsonl:1: has a score, which is not learnt; objective.loss_type is multiple_");
+  refuse(data_of("classes"), "classes.jsonl:1: has a label, which is not learnt");
+  EXPECT_HONE_ERROR(run("refused", data_of("pairs"), kNegatives, {{"trainer.batch_size", "1"}}), config,
+                    "compares records of a step with each other");
 }
 
 TEST_F(ListLosses, EvaluationsAreOfTheLossThatIsTrainedAndOfTheOrder) {
@@ -156,6 +217,41 @@ TEST_F(ListLosses, WhatIsNotLearntIsRefusedBeforeTheFirstStep) {
          "own.jsonl:1: its highest score is 2000");
 }
 
+// Texts of a query that are all worth the same have no order.
+TEST_F(ListLosses, TiesAloneAreRefusedBeforeTheFirstStep) {
+  std::string ties;
+  for (int i = 0; i < 6; ++i) ties += R"({"query": "a", "documents": ["b", "c"], "scores": [1, 1]})" "\n";
+  const std::string file = folder_.write("ties.jsonl", ties).string(),
+                    fact = "the texts of each query are all worth the same";
+  for (const char* type : {"lambda", "rank_net"})
+    EXPECT_HONE_ERROR(run("refused", file, std::string("loss_type: ") + type), data,
+                      "data.train: " + fact + ": there is no order to learn");
+  run("even", file, "loss_type: list_net");  // which learns that they are
+  run("all pairs", file, "weighting_scheme: ndcg_loss1");
+  for (const char* set : {"data.eval.some", "data.test.some"})
+    EXPECT_HONE_ERROR(run("refused", data_of("lists"), "loss_type: list_net", {{set, file}}), data,
+                      "some: " + fact + ": no order of them is better than another, and there is no eval_accuracy@1");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "refused" / "metrics.jsonl"));
+}
+
+TEST_F(ListLosses, AStepOfTiesSaysSo) {
+  std::string lines;
+  for (int i = 0; i < 12; ++i)
+    lines += fmt::format(R"({{"query": "a", "documents": ["b", "c"], "scores": [1, {}]}})", i < 6 ? 1 : 0) + "\n";
+  std::string said;
+  log::set_sink([&](log::Level, std::string_view text) { said += std::string(text) + "\n"; });
+  run("ties", folder_.write("some.jsonl", lines).string());
+  log::set_sink({});
+  EXPECT_NE(said.find("step 1: the texts of each of its queries are all worth the same, no update"), std::string::npos);
+  EXPECT_EQ(said.find("step 2: the texts"), std::string::npos) << said;
+}
+
+// A record is a row, so that packing would not help.
+TEST_F(ListLosses, TooFewRecordsForABatchAreCounted) {
+  EXPECT_HONE_ERROR(run("refused", data_of("lists"), "", {{"trainer.batch_size", "13"}}), data,
+                    "data: 12 rows per epoch; expected at least one batch of 13\n  hint: set trainer.batch_size to 12");
+}
+
 TEST_F(ListLosses, WhatCannotBeIsRefused) {
   const auto refuse = [&](const std::string& objective, const std::string& fact, const test::Overrides& more = {}) {
     EXPECT_HONE_ERROR(run("refused", data_of("lists"), objective, more), config, fact);
@@ -164,6 +260,8 @@ TEST_F(ListLosses, WhatCannotBeIsRefused) {
   refuse("weighting_scheme: ndcg_loss1, mu: 2", "objective.mu: only with loss_type lambda and weighting_scheme");
   refuse("loss_type: list_net, sigma: 2", "objective.sigma: only with loss_type lambda or rank_net");
   refuse("alpha: 2", "objective.alpha: only with loss_type adr_mse");
+  for (const char* option : {"num_negatives: 3", "scale: 2", "activation_fn: identity", "max_pair_length: 9"})
+    refuse(option, "only with loss_type multiple_negatives_ranking");
 }
 
 }  // namespace

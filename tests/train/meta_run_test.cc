@@ -1,11 +1,14 @@
 // What is foretold of a run's memory beside what its tensors then take; the batch size that follows; tables of weights.
 #include "train/meta_run.h"
 
+#include <sys/stat.h>
+
 #include "hone/registry.h"
 #include "tensor/meta_memory.h"
 #include "train/batch_size.h"
 #include "train/complete.h"
 #include "train/counted.h"
+#include "train/plan.h"
 #include "train/support.h"
 #include "train/weight_table.h"
 
@@ -132,6 +135,86 @@ TEST_F(MetaRun, GoesThroughAllOptimizersAndObjectives) {
                          {"data.train", (folder_ / "labelled.jsonl").string()}}))
                 .unknown,
             "");
+}
+
+// As many texts as the first records have, and not two; of a pipe as those of a set beside it.
+TEST_F(MetaRun, StreamsOfListsArePlannedByTheirTexts) {
+  std::string lists;
+  const std::string text(200, 'x');
+  for (int i = 0; i < 64; ++i)
+    lists += fmt::format(R"({{"query": "what {0}? {1}", "documents": ["{0} {1}", "b {1}", "c {1}", "d {1}", "e {1}"])"
+                         R"(, "scores": [1, 0, 0, 0, {2}]}})",
+                         i, text, i % 2) +
+             "\n";
+  const std::string file = folder_.write("lists.jsonl", lists).string(), pipe = (folder_ / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::string sizes = "hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, num_attention_heads: 2, "
+                            "hidden_dropout_prob: 0, attention_probs_dropout_prob: 0";
+  const auto planned = [&](const char* objective, const std::string& train, test::Overrides more = {}) {
+    test::Overrides all{{"model", "{type: bert, " + sizes + "}"},
+                        {"objective", objective}, {"data.max_length", "96"}, {"data.train", train}};
+    all.insert(all.end(), more.begin(), more.end());
+    const training::MemoryPlan made = plan(recipe(all));
+    EXPECT_EQ(made.unknown, "") << objective;
+    return made;
+  };
+  for (const auto& [objective, documents] : {std::pair("{type: ranking}", 5),
+                                             {"{type: ranking, loss_type: list_net}", 5},
+                                             {"{type: embedding, loss_type: margin_mse}", 6}}) {
+    SCOPED_TRACE(objective);
+    const training::MemoryPlan known = planned(objective, file),
+                               stream = planned(objective, "[{stream: true, path: " + file + "}]"),
+                               piped = planned(objective, "[" + pipe + "]", {{"data.eval.all", file}}),
+                               blind = planned(objective, "[" + pipe + "]");
+    EXPECT_EQ(stream.tokens, stream.rows * documents * 96);
+    EXPECT_EQ(stream.tokens, known.tokens);
+    EXPECT_NEAR(static_cast<double>(stream.kept) / static_cast<double>(known.kept), 1, 0.02);
+    EXPECT_EQ(piped.tokens, stream.tokens);
+    EXPECT_EQ(blind.tokens, blind.rows * (documents == 6 ? 3 : 2) * 96);  // a query with two texts
+  }
+  for (const char* type : {"multiple_negatives_ranking", "triplet", "cosent", "cosine_similarity", "distill_kl_div"})
+    planned((std::string("{type: embedding, loss_type: ") + type + "}").c_str(), "[" + pipe + "]");
+}
+
+// Queries with the texts of other records, which are drawn in each step.
+TEST_F(MetaRun, ForetellsTextsThatAreDrawn) {
+  std::string lines;
+  const std::string text(40, 'x');
+  for (int i = 0; i < 64; ++i)
+    lines += fmt::format(R"({{"query": "what {0}? {1}", "positive": "{0} {1}", "negative": "b {0} {1}"}})", i, text) + "\n";
+  const std::string sizes = "hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2, num_attention_heads: 2, "
+                            "max_position_embeddings: 128, hidden_dropout_prob: 0, attention_probs_dropout_prob: 0";
+  for (const char* most : {"3", "20"})
+    expect_close(recipe({{"model", "{type: bert, " + sizes + "}"}, {"data.max_length", "96"},
+                         {"objective", std::string("{type: ranking, loss_type: multiple_negatives_ranking, "
+                                                   "num_negatives: ") + most + "}"},
+                         {"data.train", folder_.write("pairs.jsonl", lines).string()}}),
+                 0.1);
+}
+
+// A run is then as long as its tokens say, and its micro-batches have the rows that there is memory for.
+TEST_F(MetaRun, StreamsOfListsHaveTheStepsAndTheRowsOfTheirTexts) {
+  std::string lists;
+  for (int i = 0; i < 64; ++i)
+    lists += R"({"query": "a", "documents": ["b", "c", "d", "e"], "scores": [1, 0, 0, 0]})" "\n";
+  const std::string file = folder_.write("lists.jsonl", lists).string();
+  const auto made = [&](test::Overrides more) {
+    test::Overrides all{{"model", "{type: bert, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, "
+                                  "num_attention_heads: 2}"},
+                        {"objective", "{type: ranking}"}, {"data.max_length", "64"}, {"trainer.batch_size", "8"},
+                        {"data.train", "[{stream: true, path: " + file + "}]"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return training::plan_run(recipe(all), {.measure = false});
+  };
+  const training::RunPlan by_tokens =
+      made({{"trainer.steps", "null"}, {"trainer.tokens", std::to_string(10 * 8 * 4 * 64)}});
+  EXPECT_EQ(by_tokens.steps, 10);
+  EXPECT_EQ(by_tokens.tokens_per_step, 8 * 4 * 64);
+  EXPECT_EQ(by_tokens.stream_records, "memory is counted for 4 texts a record, as the first ones have");
+  const std::uint64_t of_eight = made({}).memory.peak;
+  const training::RunPlan automatic = made({{"trainer.batch_size", "auto"}, {"trainer.step_rows", "16"},
+                                            {"trainer.memory_limit", std::to_string(of_eight + (1 << 20))}});
+  EXPECT_EQ(automatic.recipe.trainer.batch_size.rows, 8);
 }
 
 // Nor one of any model's that is read.

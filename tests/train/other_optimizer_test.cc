@@ -10,7 +10,7 @@ namespace hone {
 namespace {
 
 using test::Overrides;
-using Tensors = std::map<std::string, at::Tensor>;
+using SavedTensors = std::map<std::string, at::Tensor>;
 
 constexpr const char *kState = "state/optimizer-00000-of-00001.safetensors",
                      *kAverage = "{decay: 0.9, warmup: false}";
@@ -35,13 +35,13 @@ class OtherOptimizer : public ::testing::Test {
     train(test::small_recipe(folder_, overrides), options);
     return folder_ / name;
   }
-  Tensors saved(const std::string& name, std::int64_t step, const char* file = "model.safetensors") {
+  SavedTensors saved(const std::string& name, std::int64_t step, const char* file = "model.safetensors") {
     return test::read_tensors(folder_ / name / test::step_folder(step) / file);
   }
   nlohmann::json state_of(const std::string& name, std::int64_t step) {
     return test::read_json(folder_ / name / test::step_folder(step) / "state/train.json");
   }
-  void expect_same(const Tensors& one, const Tensors& other) {
+  void expect_same(const SavedTensors& one, const SavedTensors& other) {
     ASSERT_EQ(one.size(), other.size());
     for (const auto& [name, value] : one) EXPECT_TRUE(at::equal(value, other.at(name))) << name;
   }
@@ -100,11 +100,11 @@ TEST_F(OtherOptimizer, WhatCouldNotBeSavedIsRefusedBeforeTheRun) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run/metrics.jsonl"));
 }
 
-at::Tensor gradient_of(const Tensors& before, const Tensors& after, const std::string& weight) {
+at::Tensor gradient_of(const SavedTensors& before, const SavedTensors& after, const std::string& weight) {
   return (after.at("exp_avg." + weight) - 0.9 * before.at("exp_avg." + weight)) / 0.1;
 }
 
-constexpr const char* kMlp = "model.layers.1.mlp.up_proj.weight";
+constexpr const char* kUp = "model.layers.1.mlp.up_proj.weight";
 
 // Neither is Adam's mean of gradients taken for Lion's, nor does the group that stays begin afresh.
 TEST_F(OtherOptimizer, AnotherOneInAGroupBeginsAfreshThere) {
@@ -114,7 +114,7 @@ TEST_F(OtherOptimizer, AnotherOneInAGroupBeginsAfreshThere) {
     return all;
   };
   run("adam", 5, wide(kAdam));
-  const Tensors before = saved("adam", 4, kState), after = saved("adam", 5, kState);
+  const SavedTensors before = saved("adam", 4, kState), after = saved("adam", 5, kState);
   for (const std::string& other : {kLion, std::string("{type: adamw_8bit, learning_rate: 1e-3}"), kFree, kProdigy}) {
     SCOPED_TRACE(other);
     std::filesystem::remove_all(folder_ / "other");
@@ -122,7 +122,7 @@ TEST_F(OtherOptimizer, AnotherOneInAGroupBeginsAfreshThere) {
     run("other", 5, wide(other), {"optimizer"});
     const nlohmann::json state = state_of("other", 5);
     EXPECT_EQ(state["updates"], 5);
-    const Tensors tensors = saved("other", 5, kState);
+    const SavedTensors tensors = saved("other", 5, kState);
     for (const auto& [name, value] : after)
       if (name.find("mlp") == name.npos) {
         EXPECT_TRUE(at::equal(value, tensors.at(name))) << name;
@@ -135,8 +135,8 @@ TEST_F(OtherOptimizer, AnotherOneInAGroupBeginsAfreshThere) {
   }
   run("lion", 4, wide(kAdam));
   run("lion", 5, wide(kLion), {"optimizer"});
-  const at::Tensor mean = saved("lion", 5, kState).at(std::string("exp_avg.") + kMlp);
-  EXPECT_LT((mean - 0.01 * gradient_of(before, after, kMlp)).abs().max().item<double>(), 1e-7);
+  const at::Tensor mean = saved("lion", 5, kState).at(std::string("exp_avg.") + kUp);
+  EXPECT_LT((mean - 0.01 * gradient_of(before, after, kUp)).abs().max().item<double>(), 1e-7);
 }
 
 // What a group's new optimizer can use goes on, as at the top; so does a weight that comes to the same kind elsewhere.
@@ -150,7 +150,7 @@ TEST_F(OtherOptimizer, StateThatIsItsOwnGoesOn) {
     run(name, 5, optimizer, {"optimizer"});
     EXPECT_FALSE(state_of(name, 5).contains("own_updates"));
     EXPECT_EQ(state_of(name, 5)["updates"], 5);
-    const std::string moment = std::string("exp_avg.") + kMlp;
+    const std::string moment = std::string("exp_avg.") + kUp;
     EXPECT_TRUE(at::equal(saved("same", 5, kState).at(moment), saved(name, 5, kState).at(moment)));
   }
   run("split", 4, {{"optimizer", kAdam}});
@@ -166,7 +166,7 @@ TEST_F(OtherOptimizer, AGroupsOwnNumbersStayWithIt) {
   EXPECT_TRUE(at::equal(saved("run", 5, kState).at("prodigy/a"), saved("same", 5, kState).at("prodigy/a")));
   EXPECT_FALSE(at::equal(saved("run", 5, kState).at("prodigy/b"), saved("same", 5, kState).at("prodigy/a")));
   run("run", 6, two(kAdam, kProdigy), {"optimizer"});
-  const Tensors last = saved("run", 6, kState);
+  const SavedTensors last = saved("run", 6, kState);
   EXPECT_TRUE(last.contains("prodigy/b") && !last.contains("prodigy/a"));
   EXPECT_EQ(state_of("run", 6)["own_updates"].size(), saved("run", 6).size());
 }
@@ -200,7 +200,7 @@ TEST_F(OtherOptimizer, AnAverageBeginsWithTheWeightsThatAreTrained) {
     run(name, 4, run_of);
     EXPECT_HONE_ERROR(run(name, 6, averaged), config, "(refused)");
     run(name, 6, averaged, {"trainer.ema"});
-    const Tensors four = saved(plain, 4), five = saved(plain, 5), six = saved(plain, 6), last = saved(name, 6);
+    const SavedTensors four = saved(plain, 4), five = saved(plain, 5), six = saved(plain, 6), last = saved(name, 6);
     for (const auto& [weight, value] : last) {
       const at::Tensor average = four.at(weight).lerp(five.at(weight), 0.1).lerp(six.at(weight), 0.1);
       EXPECT_LT((value - average).abs().max().item<double>(), 1e-7) << weight;

@@ -18,6 +18,11 @@
 
 namespace hone::test {
 
+inline constexpr const char* kRouted =
+    "{type: qwen3_moe, hidden_size: 24, intermediate_size: 40, num_hidden_layers: 2, num_attention_heads: 4, "
+    "num_key_value_heads: 2, head_dim: 8, max_position_embeddings: 256, num_experts: 6, num_experts_per_tok: 2, "
+    "moe_intermediate_size: 20, output_router_logits: true, router_aux_loss_coef: 0.1}";
+
 struct RanksRun {
   std::vector<double> losses, norms;
   std::vector<std::int64_t> tokens;

@@ -102,6 +102,15 @@ TEST_F(Ranks, ATeacherTeachesTheSame) {
          {"objective", "{type: distillation, alpha: 0.7, temperature: 2, beta: 0.3, teacher: " + texts + "/teacher}"},
          {"optimizer.learning_rate", "1e-3"}});
 }
+TEST_F(Ranks, WhatATeacherHasSaidTeachesTheSame) {
+  const std::string texts = test::golden("train/distillation").string();
+  check({{"data.train", "[{path: " + texts + "/stored.jsonl, columns: {logprobs: llm_text_generation_vllm_logprobs}}]"},
+         {"data.max_length", "256"},
+         {"model", test::golden("train/dpo").string()},
+         {"tokenizer", "bytes"},
+         {"objective", "{type: distillation, alpha: 0.7, temperature: 2, teacher_logprobs: true}"},
+         {"optimizer.learning_rate", "1e-3"}});
+}
 
 }  // namespace
 }  // namespace hone

@@ -158,12 +158,24 @@ TEST_F(Saves, WithoutOptimizerNoRunGoesOnFromThem) {
 TEST_F(Saves, AnInterruptionsCheckpointIsWhole) {
   const test::Overrides overrides{{"trainer.save.optimizer", "false"}, {"trainer.save.every", "2"}};
   run("whole", {{"trainer.save.every", "2"}});
-  test::Overrides stopped = overrides;
-  stopped.emplace_back("callbacks", "[{type: raise_at, step: 5}]");
-  EXPECT_TRUE(run("parts", stopped).interrupted());
-  run("parts", overrides);
-  EXPECT_TRUE(test::read_text(folder_ / "whole" / test::step_folder(10) / "model.safetensors") ==
-              test::read_text(folder_ / "parts" / test::step_folder(10) / "model.safetensors"));
+  for (const std::string step : {"5", "4"}) {  // 4: that was just saved without
+    test::Overrides stopped = overrides;
+    stopped.emplace_back("callbacks", "[{type: raise_at, step: " + step + "}]");
+    EXPECT_TRUE(run("parts" + step, stopped).interrupted());
+    run("parts" + step, overrides);
+    EXPECT_TRUE(test::read_text(folder_ / "whole" / test::step_folder(10) / "model.safetensors") ==
+                test::read_text(folder_ / ("parts" + step) / test::step_folder(10) / "model.safetensors"));
+  }
+}
+
+// What stands in the way of the file comes in after the run has looked.
+TEST_F(Saves, StepsBeforeGradientsThatCannotBeWrittenAreKept) {
+  TrainOptions options = test::quiet_options();
+  options.gradients = (folder_ / "gradients.safetensors").string();
+  folder_.write(".new-gradients.safetensors/in the way", "");
+  EXPECT_HONE_ERROR(run("lost", {{"trainer.steps", "5"}, {"trainer.save.every", "0"}}, options), checkpoint,
+                    "gradients.safetensors");
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "lost" / test::step_folder(4)));
 }
 
 // A new run from weights and optimizer of another: its first step is the step that the other would have made.

@@ -26,7 +26,7 @@ class Targets : public ::testing::Test {
   test::TempFolder folder_;
 };
 
-constexpr const char* kState = "state/optimizer-00000-of-00001.safetensors";
+constexpr const char* kSavedState = "state/optimizer-00000-of-00001.safetensors";
 
 TEST(Duration, IsReadAsPeopleWriteIt) {
   EXPECT_EQ(config::seconds_of("2h30m"), 9000);
@@ -130,8 +130,8 @@ TEST_F(Targets, AnAverageIsEvaluatedAndSaved) {
     run({{"trainer.ema", "0.5"}, {"trainer.precision", precision}}, "average" + precision);
     run({{"trainer.precision", precision}}, "plain" + precision);
     const auto model = tensors("average" + precision, 10, "model.safetensors");
-    const auto state = tensors("average" + precision, 10, kState);
-    const auto plain = tensors("plain" + precision, 10, precision == "fp32" ? "model.safetensors" : kState);
+    const auto state = tensors("average" + precision, 10, kSavedState);
+    const auto plain = tensors("plain" + precision, 10, precision == "fp32" ? "model.safetensors" : kSavedState);
     for (const auto& [name, tensor] : model) {
       EXPECT_TRUE(at::equal(tensor, state.at("ema." + name).to(tensor.scalar_type()))) << name;
       EXPECT_TRUE(at::equal(state.at("master." + name), plain.at((precision == "fp32" ? "" : "master.") + name)))
@@ -152,7 +152,7 @@ TEST_F(Targets, AnOptimizerThatAveragesTakesNoSecondAverage) {
 
 TEST_F(Targets, SophiaWantsLabelsThatTheModelDraws) {
   run({{"optimizer", "{type: sophia, learning_rate: 1e-3, update_period: 2}"}});
-  const auto state = tensors("run", 10, kState);
+  const auto state = tensors("run", 10, kSavedState);
   EXPECT_GT(state.at("hessian.lm_head.weight").max().item<double>(), 0);
   std::string pairs;
   for (int i = 0; i < 8; ++i) pairs += "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n";

@@ -151,6 +151,19 @@ TEST_F(TaughtLosses, WhatIsNotLearntIsRefusedBeforeTheFirstStep) {
   refuse("{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\"}\n", "own.jsonl:2: no field \"query\"");
 }
 
+// Nothing could be found near any of them.
+TEST_F(TaughtLosses, ASetWhoseLabelsNeverMeetIsRefusedBeforeTheFirstStep) {
+  const std::string lines = "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": 2}\n";
+  for (const char* set : {"data.eval.some", "data.test.some"})
+    EXPECT_HONE_ERROR(run("refused", "bert", "classes", "loss_type: batch_hard_triplet", {{set, file(lines)}}), data,
+                      "some: no two records have the same label: no text has another that should be found near it");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "refused" / "metrics.jsonl"));
+  const std::string more = lines + "{\"text\": \"c\", \"label\": 1}\n";
+  const auto made =
+      run("measured", "bert", "classes", "loss_type: batch_hard_triplet", {{"data.eval.some", file(more)}});
+  EXPECT_EQ(values(made, "eval_accuracy@1").size(), 1u);
+}
+
 // Later records of another kind, in a set to measure on, too.
 TEST_F(TaughtLosses, ARecordWithoutScoresAmongOthersIsFound) {
   const std::string lines = test::read_text(embedding_golden("taught.jsonl")) +

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "train/counted.h"
+#include "train/rank_runs.h"
 #include "train/together.h"
 
 namespace hone {
@@ -63,6 +64,25 @@ TEST_F(TensorRuns, ABrokenRunOfTheSameRanksHasTheSameBits) {
     options.resume = "6";
     run(ranks, broken, sliced(tensor, -1, bf16), options);
     test::expect_equal_runs(in(straight), in(broken), 8);
+  }
+}
+
+// Its factors are whole, and each rank has a share of what the optimizer keeps of them.
+TEST_F(TensorRuns, AnAdaptersFileIsThatOfOneProcess) {
+  const auto saved_by = [&](int ranks, const std::string& name, const test::Overrides& parallel) {
+    test::Overrides all{{"model", test::golden("train/dpo").string()}, {"tokenizer", "bytes"},
+                        {"adapter", "{type: lora, rank: 4, targets: all-linear}"}};
+    all.insert(all.end(), parallel.begin(), parallel.end());
+    run(ranks, name, all);
+    return test::read_tensors(in(name) / test::step_folder(8) / "adapter_model.safetensors");
+  };
+  const auto one = saved_by(1, "one", {});
+  for (const int ranks : {2, 4}) {
+    SCOPED_TRACE(fmt::format("{} ranks", ranks));
+    const auto many = saved_by(ranks, std::to_string(ranks), {{"parallel.tensor", "2"}, {"parallel.fsdp", "-1"}});
+    ASSERT_EQ(one.size(), many.size());
+    for (const auto& [name, value] : one)
+      EXPECT_LT((value - many.at(name)).abs().max().item<double>(), 1e-10) << name;
   }
 }
 
@@ -131,6 +151,33 @@ TEST_F(TensorRuns, WhatDoesNotGoTogetherIsRefused) {
                                   "num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 256}"}},
                     ErrorKind::config),
               testing::HasSubstr("parallel.tensor: ranks cannot compute layers together by a model of type olmo2"));
+}
+
+// Each by its own reason: what ranks with slices would make of it is not what one process makes.
+TEST_F(TensorRuns, WhatWouldBeOfSlicesAloneIsRefused) {
+  const auto refused_of = [&](const test::Overrides& more) {
+    test::Overrides all{{"model", test::golden("train/dpo").string()}, {"tokenizer", "bytes"},
+                        {"parallel.tensor", "2"}, {"trainer.precision", "bf16"}};
+    all.insert(all.end(), more.begin(), more.end());
+    return fails(2, all, ErrorKind::config);
+  };
+  for (const auto& [adapter, option] :
+       {std::pair{"dropout: 0.1", "adapter.dropout"}, {"dora: true", "adapter.dora"}, {"init: pissa", "adapter.init"},
+        {"modules_to_save: [lm_head]", "adapter.modules_to_save"},
+        {"trainable_token_indices: [e]", "adapter.trainable_token_indices"},
+        {"targets: [q_proj, embed_tokens]", "adapter.targets: model.embed_tokens"}})
+    EXPECT_THAT(refused_of({{"adapter", fmt::format("{{type: lora, rank: 4, {}}}", adapter)}}),
+                testing::HasSubstr(std::string(option) + ": not with parallel.tensor"));
+  run(1, "routed", {{"model", test::kRouted}});
+  EXPECT_THAT(refused_of({{"model", in("routed").string()},
+                          {"adapter", "{type: lora, rank: 4, targets: [down_proj]}"}}),
+              testing::AllOf(testing::HasSubstr(".experts."), testing::HasSubstr(": not with parallel.tensor")));
+  EXPECT_THAT(refused_of({{"adapter", "{type: lora, rank: 4}"}, {"model.quantization", "nf4"}}),
+              testing::HasSubstr("model.quantization: not with parallel.tensor"));
+  EXPECT_THAT(refused_of({{"trainer.fp8", "tensorwise"}}),
+              testing::HasSubstr("trainer.fp8: not with parallel.tensor"));
+  EXPECT_THAT(refused_of({{"trainer.qat.weight_dtype", "int4"}}),
+              testing::HasSubstr("trainer.qat: not with parallel.tensor"));
 }
 
 }  // namespace

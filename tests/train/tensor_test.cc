@@ -33,11 +33,6 @@ class Tensors : public test::RankRuns {
   }
 };
 
-constexpr const char* kRouted =
-    "{type: qwen3_moe, hidden_size: 24, intermediate_size: 40, num_hidden_layers: 2, num_attention_heads: 4, "
-    "num_key_value_heads: 2, head_dim: 8, max_position_embeddings: 256, num_experts: 6, num_experts_per_tok: 2, "
-    "moe_intermediate_size: 20, output_router_logits: true, router_aux_loss_coef: 0.1}";
-
 // Four ranks: two have the same head of keys.
 TEST_F(Tensors, ALlamaLearnsTheSameOfPaddedRows) {
   check_slices({{"model", "{type: llama, hidden_size: 32, intermediate_size: 48, num_hidden_layers: 2, "
@@ -58,7 +53,7 @@ TEST_F(Tensors, InFp32NearlyTheSame) {
                1e-6);
 }
 
-// Biases that are sliced and such that are added once; norms of heads; tied tables; windows.
+// Biases that are sliced, of the head too, and such that are added once; norms of heads; tied tables; windows.
 TEST_F(Tensors, BiasesNormsAndTiedHeadsLearnTheSame) {
   const std::string sizes = ", hidden_size: 32, intermediate_size: 48, num_hidden_layers: 2, num_attention_heads: 4, "
                             "num_key_value_heads: 2, max_position_embeddings: 256";
@@ -66,11 +61,16 @@ TEST_F(Tensors, BiasesNormsAndTiedHeadsLearnTheSame) {
   check_a_few_steps({{"model", "{type: qwen3, head_dim: 6, tie_word_embeddings: true" + sizes + "}"}});
   check_a_few_steps({{"model", "{type: llama, attention_bias: true, mlp_bias: true" + sizes + "}"}});
   check_a_few_steps({{"model", "{type: mistral, sliding_window: 7" + sizes + "}"}});
+  check_a_few_steps({{"model", "{type: llama, pad_token_id: 101" + sizes + "}"}});  // an e, whose row learns nothing
+  // The head's, and those by which a router's scores are corrected.
+  check_a_few_steps({{"model", "{type: ernie4_5_moe, use_bias: true, router_bias_update_rate: 0.01, moe_k: 2, "
+                               "moe_num_experts: 4, moe_intermediate_size: 12, moe_layer_start_index: 1" +
+                                   sizes + "}"}});
 }
 
 // Each rank has columns of each expert; a balancing loss is of a micro-batch's tokens, wherever they are.
 TEST_F(Tensors, RoutedExpertsLearnTheSame) {
-  check_slices({{"model", kRouted}});
+  check_slices({{"model", test::kRouted}});
   check_a_few_steps({{"model", "{type: qwen2_moe, hidden_size: 24, intermediate_size: 40, num_hidden_layers: 2, "
                                "num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 256, "
                                "num_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 20, "
@@ -108,6 +108,8 @@ TEST_F(Tensors, RelativesLearnTheSame) {
        {"{type: mixtral, num_local_experts: 4, num_experts_per_tok: 2", "{type: exaone4, head_dim: 8",
         "{type: glm4_moe, head_dim: 8, n_routed_experts: 4, n_group: 2, topk_group: 1, num_experts_per_tok: 2, "
         "moe_intermediate_size: 12, first_k_dense_replace: 1",
+        "{type: mellum, head_dim: 8, sliding_window: 7, layer_types: [sliding_attention, full_attention], "
+        "num_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 12, mlp_layer_types: [sparse, dense]",
         "{type: granite, residual_multiplier: 0.5, embedding_multiplier: 3"}) {
     SCOPED_TRACE(other);
     check_a_few_steps({{"model", other + sizes + "}"}});
@@ -123,12 +125,13 @@ TEST_F(Tensors, RanksWithoutLabelsAndWithoutTokensGoWithTheOthers) {
   }
   for (const auto& data : {folder_.write("prompts.jsonl", prompts), folder_.write("few.jsonl", few)}) {
     SCOPED_TRACE(data.string());
-    check_a_few_steps({{"data.train", data.string()}, {"trainer.batch_size", "1"}, {"model", kRouted}});
+    check_a_few_steps({{"data.train", data.string()}, {"trainer.batch_size", "1"}, {"model", test::kRouted}});
   }
 }
 
 TEST_F(Tensors, TheSameRanksGiveTheSameBits) {
-  const Recipe all = with(recipe({{"trainer.precision", "bf16"}, {"trainer.steps", "5"}, {"model", kRouted}}), 2, -1);
+  const Recipe all =
+      with(recipe({{"trainer.precision", "bf16"}, {"trainer.steps", "5"}, {"model", test::kRouted}}), 2, -1);
   const test::RanksRun one = run(4, all), other = run(4, all);
   EXPECT_EQ(one.losses, other.losses);
   expect_same_weights(one.weights[0], other.weights[0]);

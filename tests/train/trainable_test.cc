@@ -10,7 +10,7 @@
 namespace hone {
 namespace {
 
-using Tensors = std::map<std::string, at::Tensor>;
+using ByName = std::map<std::string, at::Tensor>;
 
 constexpr const char* kPlainAdam = "{type: adamw, learning_rate: 1e-3, eps: 0, weight_decay: 0, schedule: constant}";
 constexpr const char* kMoments = "state/optimizer-00000-of-00001.safetensors";
@@ -25,7 +25,7 @@ class TrainedByStep : public ::testing::Test {
     train(test::small_recipe(folder_, overrides), options);
     return folder_ / name;
   }
-  static Tensors saved(const std::filesystem::path& run, std::int64_t step, const char* file = "model.safetensors") {
+  static ByName saved(const std::filesystem::path& run, std::int64_t step, const char* file = "model.safetensors") {
     return test::read_tensors(run / test::step_folder(step) / file);
   }
   test::TempFolder folder_;
@@ -39,8 +39,8 @@ TEST_F(TrainedByStep, WeightsChangeInTheirStepsAlone) {
   for (const char* precision : {"fp32", "bf16"}) {
     const auto folder = run(precision, {{"model.trainable", kTurns}, {"trainer.precision", precision}});
     for (std::int64_t step = 2; step <= 10; ++step) {
-      const Tensors before = saved(folder, step - 1), after = saved(folder, step);
-      const Tensors moments = saved(folder, step, kMoments);
+      const ByName before = saved(folder, step - 1), after = saved(folder, step);
+      const ByName moments = saved(folder, step, kMoments);
       for (const auto& [name, value] : after) {
         const bool first = name.find("layers.0.") != name.npos, second = name.find("layers.1.") != name.npos;
         const bool trained = first ? step <= 4 : second ? step >= 4 && step <= 8 : true;
@@ -92,7 +92,7 @@ TEST_F(TrainedByStep, AnOverriddenListGivesNewWeightsAFirstUpdate) {
 }
 
 // The number of updates by which Adam has corrected the last one of this weight.
-std::int64_t updates_that_fit(const Tensors& before, const Tensors& after, const Tensors& moments,
+std::int64_t updates_that_fit(const ByName& before, const ByName& after, const ByName& moments,
                               const std::string& weight) {
   const at::Tensor change = (before.at(weight) - after.at(weight)).to(at::kDouble);
   const at::Tensor mean = moments.at("exp_avg." + weight).to(at::kDouble);

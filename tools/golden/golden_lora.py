@@ -2,7 +2,8 @@
 # Adapters as PEFT makes them: golden_lora.py -> tests/golden/adapters/<case>/{adapter_config.json,
 # adapter_model.safetensors, golden.safetensors}, each on one of the other golden models. Weights are noise, so that
 # nothing is zero; golden.safetensors has logits, gradients of what is trained and ten AdamW losses for the batch of the
-# base's own golden.safetensors, and the base with the adapter merged. PiSSA's cases keep what PEFT begins with.
+# base's own golden.safetensors, and the base with the adapter merged. PiSSA's and OLoRA's cases keep what PEFT begins
+# with.
 import json
 import shutil
 import sys
@@ -45,6 +46,8 @@ CASES = [
     Case("conv1d", "gpt2/gpt2", {"target_modules": ["c_attn", "mlp.c_proj"], "fan_in_fan_out": True}),
     Case("conv1d-dora", "gpt2/gpt2", {"target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": True, "use_dora": True}),
     Case("pissa", "models/llama", {"target_modules": ["q_proj", "up_proj"], "init_lora_weights": "pissa"},
+         keep_start=True),
+    Case("olora", "models/llama", {"target_modules": ["q_proj", "up_proj"], "init_lora_weights": "olora"},
          keep_start=True),
     Case("plus", "models/llama", {"target_modules": ["q_proj", "up_proj"]}, ratio=8.0),
     Case("plus-tables", "models/llama", {"target_modules": ["embed_tokens", "q_proj"]}, ratio=8.0, tables=5e-3),

@@ -12,6 +12,7 @@
 #include "base/option_words.h"
 #include "base/strings.h"
 #include "data/asked.h"
+#include "data/embedding.h"
 #include "data/fields.h"
 #include "data/judged.h"
 #include "data/labels.h"
@@ -185,6 +186,9 @@ class Csv : public Source {
     if (!form_->tags.empty() || !form_->entities.empty())
       throw Error(ErrorKind::data, fmt::format("{}: lists of labels in a text table; expected JSON Lines or Parquet",
                                                path_));
+    if (!form_->logprobs.empty())
+      throw Error(ErrorKind::data, fmt::format("{}: log-probabilities in a text table; expected JSON Lines or Parquet",
+                                               path_));
     if (!form_->choices.empty())
       throw Error(ErrorKind::data, fmt::format("{}: choices in a text table; expected JSON Lines or Parquet", path_))
           .hint("or make the list of cells: " + columns_words({{"choices", "{{ [a, b] | tojson }}"}}));
@@ -206,7 +210,10 @@ class Csv : public Source {
     const std::string label = fields_.records() == RecordKind::labelled ? fields_.source_of("label") : "";
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (names_[i] == label) data::check_cell(cells[i], fields_.problem_type(), label, {path_, rows_.line()});
-      row[names_[i]] = std::move(cells[i]);
+      if (is_score(names_[i]))
+        row[names_[i]] = data::score_of_text(cells[i]);
+      else
+        row[names_[i]] = std::move(cells[i]);
     }
     const auto read = [&] { fields_.read(std::move(row), {path_, rows_.line()}, record); };
     try {
@@ -219,6 +226,10 @@ class Csv : public Source {
       throw;
     }
     for (std::string& name : std::exchange(passed_over_, {})) record.unread.push_back(std::move(name));
+  }
+  bool is_score(const std::string& name) const {
+    return data::are_texts(fields_.records()) && !fields_.templates().reads(name) &&
+           (name == fields_.source_of("score") || name == fields_.source_of("scores"));
   }
   [[noreturn]] void fail_semicolons() const {
     throw Error(ErrorKind::data,

@@ -22,6 +22,9 @@ class Text final : public Source {
   Text(const Config&, const SourceFile& file) : path_(file.path), waiting_(file.waiting) {
     if (!file.columns.empty())
       throw Error(ErrorKind::config, fmt::format("{}: columns: a text file has no fields", path_));
+    if (file.teacher_log_probs)
+      throw Error(ErrorKind::data, fmt::format("{}: a text file has no log-probabilities; expected .jsonl or .parquet "
+                                               "with logprobs", path_));
     if (file.records != RecordKind::language)
       throw Error(ErrorKind::data,
                   fmt::format("{}: a text file has no {}; expected .jsonl, .csv, .tsv or .parquet with {}", path_,

@@ -1,7 +1,9 @@
 // Layers with memories of the short way: products with the convolution of what each thread has made, the memory's step
-// by heads, and the product behind it, with a barrier behind each of the first two.
+// by heads, and the product behind it, with a barrier behind each of the first two. A memory of channels has one more:
+// what its step is made of comes of all channels.
 //
-// Letters: R rows, M columns of what the first products make, C convolved channels, T taps, H heads, V their size.
+// Letters: R rows, M columns of what the first products make, C convolved channels, T taps, H heads, V their size; of
+// channels: S states, J what steps are made of and what writes and reads states.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,6 +20,7 @@
 #include "ops/cpu/products/gated_delta.h"
 #include "ops/cpu/products/ssd.h"
 #include "ops/cpu/rms_norm.h"
+#include "ops/cpu/selective_scan.h"
 #include "ops/cpu/short_conv.h"
 
 namespace hone::nn {
@@ -34,6 +37,7 @@ inline std::int64_t read_of(const MemoryForm& form) { return form.out.weight_OI.
 template <class T>
 struct MemoryRoom {
   std::vector<T> made, mixed, read;  // [R,M], [R,C], [R,H V]
+  std::vector<T> selected, steps;    // of channels: [R,J], [R,C]
 
   // REQUIRES: of all layers before the first of them takes pointers.
   void fit(const MemoryForm& form, std::int64_t rows) {
@@ -42,6 +46,8 @@ struct MemoryRoom {
     };
     widen(made, columns_of(form)), widen(read, read_of(form));
     widen(mixed, form.convolution.weight_CT.size(0));
+    if (form.kind != MemoryForm::Kind::channels) return;
+    widen(selected, form.selection.weight_OI.size(0)), widen(steps, form.to_steps.weight_OI.size(0));
   }
 };
 
@@ -52,6 +58,8 @@ struct MemoryOwn {
   std::vector<T> window;  // [T,C]
   std::vector<T> normed;  // of a few heads
   std::vector<W> decay, step;
+  std::vector<T> selected;        // of channels: of a row's, what writes and reads states
+  std::vector<W> wide, inv_rms;   // the same, of all rows; of one
   struct alignas(64) Block {
     char bytes[64];
   };
@@ -81,25 +89,39 @@ class FewMemory {
     const auto wide = [](const at::Tensor& x) { return x.defined() ? x.to(wide_type()) : x; };
     taps_TC_ = wide(form.convolution.weight_CT).t().contiguous();
     if (form.convolution.bias_C.defined()) bias_C_ = wide(form.convolution.bias_C).contiguous();
+    if (form.scale_M.defined()) scale_M_ = wide(form.scale_M).contiguous();
     if (form.norm_groups > 1) ones_.assign(read_ / form.norm_groups, T(1));
+    if (form.kind != Kind::channels) return;
+    select_ = make.line(form.selection, room.mixed.data(), room.selected.data());
+    steps_ = make.line(form.to_steps, nullptr, room.steps.data());
+    if (form.is_selection_normed) ones_.assign(std::max(form.rank, form.key_size), T(1));
   }
 
-  void run(std::int64_t rows, const KvCache::Room& cache, Own<T>& own, Mine& mine, const ops::Member& me) const {
+  // The three parts of a step; a barrier behind each is the caller's. The first reads the thread's own normed rows.
+  void begin(std::int64_t rows, const KvCache::Room& cache, Own<T>& own, Mine& mine, const ops::Member& me) const {
     const bool at_once = form_.kind != Kind::convolution;
     multiply(in_, rows, own, me, [&](std::size_t i, std::int64_t first, std::int64_t last) {
-      if (at_once) convolve_made(rows, first_column_[i] + first, first_column_[i] + last, cache, mine);
+      const std::int64_t begin = first_column_[i] + first, end = first_column_[i] + last;
+      if (scale_M_.defined()) scale_made(rows, begin, end);
+      if (at_once) convolve_made(rows, begin, end, cache, mine);
     });
-    me.wait();
+  }
+  void go_on(std::int64_t rows, const KvCache::Room& cache, Own<T>& own, Mine& mine, const ops::Member& me) const {
     if (form_.kind == Kind::convolution)
       convolve_gated(rows, cache, mine, me);
+    else if (form_.kind == Kind::channels)
+      step_channels(rows, cache, own, mine, me);
     else
       step(rows, cache, own, mine, me);
-    me.wait();
+  }
+  void end(std::int64_t rows, Own<T>& own, const ops::Member& me) const {
     if (is_normed_late()) norm_late(rows, own);
     multiply(out_, rows, own, me);
   }
-  // Of the thread's own normed rows, for the last product.
-  std::int64_t normed_size(std::int64_t rows) const { return is_normed_late() ? rows * read_ : 0; }
+  // Of the thread's own normed rows, for later products.
+  std::int64_t normed_size(std::int64_t rows) const {
+    return is_normed_late() ? rows * read_ : form_.kind == Kind::channels ? rows * form_.rank : 0;
+  }
 
  private:
   static constexpr std::int64_t kSharedHeads = 8;  // of states, as the op shares them (ops/cpu/table/ssd.cc)
@@ -131,6 +153,14 @@ class FewMemory {
                                                .before = taps - 1,
                                                .y = to,
                                                .stride = all});
+  }
+
+  void scale_made(std::int64_t rows, std::int64_t first, std::int64_t last) const {
+    const W* by = wide(scale_M_);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      T* row = room_.made.data() + r * columns_;
+      for (std::int64_t i = first; i < last; ++i) row[i] = static_cast<T>(static_cast<W>(row[i]) * by[i]);
+    }
   }
 
   // What of columns [first, last) is convolved.
@@ -194,7 +224,7 @@ class FewMemory {
   void step_delta(const Heads& h, const KvCache::Room& cache, Own<T>& own, Mine& mine) const {
     const T *step = at(form_.step, h, 1), *decay = at(form_.decay, h, 1);
     for (std::int64_t i = 0; i < h.count; ++i) {
-      mine.step[i] = 1 / (1 + std::exp(-static_cast<W>(step[i])));
+      mine.step[i] = 1 / (1 + std::exp(-static_cast<W>(step[i]))) * static_cast<W>(form_.step_scale);
       mine.decay[i] = -wide(form_.rate_H)[h.first + i] *
                       softplus(static_cast<W>(decay[i]) + wide(form_.bias_H)[h.first + i]);
     }
@@ -245,6 +275,55 @@ class FewMemory {
                                            read(h));
   }
 
+  // Each thread reads what all channels make of themselves, and goes on with its own ones.
+  void step_channels(std::int64_t rows, const KvCache::Room& cache, Own<T>& own, Mine& mine,
+                     const ops::Member& me) const {
+    multiply(select_, rows, own, me);
+    me.wait();
+    const std::int64_t states = form_.key_size, all = form_.rank + 2 * states;
+    mine.selected.resize(2 * states), mine.wide.resize(rows * 2 * states), mine.inv_rms.resize(1);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const T* row = room_.selected.data() + r * all;
+      select(row, form_.step_norm, form_.rank, own.normed.data() + r * form_.rank, mine);
+      select(row + form_.rank, form_.write_norm, states, mine.selected.data(), mine);
+      select(row + form_.rank + states, form_.read_norm, states, mine.selected.data() + states, mine);
+      std::copy_n(mine.selected.data(), 2 * states, mine.wide.data() + r * 2 * states);
+    }
+    multiply(steps_, rows, own, me, [&](std::size_t, std::int64_t first, std::int64_t last) {
+      for (std::int64_t r = 0; r < rows; ++r) scan(r, first, last - first, cache, mine);
+    });
+  }
+  void select(const T* x, const at::Tensor& norm, std::int64_t size, T* to, Mine& mine) const {
+    if (!form_.is_selection_normed) {
+      std::copy_n(x, size, to);
+      return;
+    }
+    const T* weight = norm.defined() ? ProductMaker<T>::data(norm) : ones_.data();
+    ops::cpu::rms_norm_kernels<T>().forward(x, nullptr, {weight}, static_cast<W>(form_.eps), 1, size, nullptr, to,
+                                            mine.inv_rms.data());
+  }
+  void scan(std::int64_t row, std::int64_t first, std::int64_t count, const KvCache::Room& cache, Mine& mine) const {
+    const std::int64_t all = channels(), states = form_.key_size, at = row * all + first;
+    mine.step.resize(std::max<std::size_t>(mine.step.size(), count));
+    for (std::int64_t i = 0; i < count; ++i) mine.step[i] = softplus(static_cast<W>(room_.steps[at + i]));
+    const W* selected = mine.wide.data() + row * 2 * states;
+    const ops::cpu::ScanArgs<T> args{.x = room_.mixed.data() + at,
+                                     .step = mine.step.data(),
+                                     .b = selected,
+                                     .c = selected + states,
+                                     .rate = wide(form_.rate_SC) + first,
+                                     .skip = wide(form_.skip_H) + first,
+                                     .tokens = 1,
+                                     .channels = count,
+                                     .all_channels = all,
+                                     .states = states};
+    const auto kernels = ops::cpu::scan_kernels<T>();
+    T* y = room_.read.data() + at;
+    kernels.forward(args, host::mutable_values<W>(cache.matrix_RHKV).data() + row * states * all + first, y,
+                    mine.room_of(kernels.room(args)));
+    ops::cpu::gated_kernels<T>().forward(ops::Activation::silu, made(row, all + first), y, count, y);
+  }
+
   void norm_late(std::int64_t rows, Own<T>& own) const {
     const std::int64_t groups = form_.norm_groups, size = read_ / groups;
     const T* weight = ProductMaker<T>::data(form_.norm);
@@ -264,9 +343,10 @@ class FewMemory {
   MemoryRoom<T>& room_;
   const std::int64_t columns_, read_;
   Line<T> in_, out_;
+  Line<T> select_, steps_;                  // of channels
   std::vector<std::int64_t> first_column_;  // of each of the first products
-  at::Tensor taps_TC_, bias_C_;             // fp32 (fp64)
-  std::vector<T> ones_;
+  at::Tensor taps_TC_, bias_C_, scale_M_;   // fp32 (fp64)
+  std::vector<T> ones_;  // a norm's weight where there is none of its own
 };
 
 }  // namespace hone::nn

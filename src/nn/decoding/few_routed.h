@@ -1,9 +1,11 @@
 // Routed experts of the short way: three steps with a barrier behind each of the first two: the router and what every
 // token goes to; gates and ups of the experts that have tokens; their last products, which each thread makes and adds
 // up for its own columns. Each thread makes the choice itself. Weights by inputs are read in longer stretches where
-// threads share their last products by experts: then there is one barrier more, before the sums.
+// threads share their last products by experts: then there is one barrier more, before the sums. Experts between two
+// products have one more, too, behind the sums.
 //
-// Letters: R rows, D hidden, E experts, K experts of a row, S = R K slots, I inner of an expert, J = 2 I.
+// Letters: R rows, D hidden, E experts, K experts of a row, S = R K slots, I inner of an expert, J = 2 I, L width of
+// what experts read and give (D, or another between two products).
 #pragma once
 
 #include <algorithm>
@@ -25,8 +27,9 @@ template <class T>
 struct RoutedRoom {
   std::vector<T> logits, gate;                                // [R,E], [R,1]
   std::vector<ops::cpu::Wide<T>> wide_logits;                 // [R,E]
-  std::vector<T> inner, upper, made;                          // [S,I] or [S,J], [S,I], [S,D]
+  std::vector<T> inner, upper, made;                          // [S,I] or [S,J], [S,I], [S,L]
   std::vector<T> shared_inner, shared_upper, shared_made;     // [R,…], [R,…], [R,D]
+  std::vector<T> latent, latent_made;                         // [R,L]: of experts between two products
 
   // Makes room for a layer. REQUIRES: of all layers before the first of them takes pointers.
   void fit(const RoutedForm& form, std::int64_t rows, std::int64_t hidden) {
@@ -35,7 +38,10 @@ struct RoutedRoom {
     const std::int64_t inner_size =
         form.stacked ? form.stacked->gate_up_EDJ.size(2) : form.experts[0].gate.weight_OI.size(0);
     widen(logits, rows * experts), widen(wide_logits, rows * experts), widen(gate, rows);
-    widen(inner, slots * inner_size), widen(upper, slots * inner_size), widen(made, slots * hidden);
+    const at::Tensor& to = form.to_latent.weight_OI;
+    const std::int64_t width = to.defined() ? to.size(0) : hidden;
+    widen(inner, slots * inner_size), widen(upper, slots * inner_size), widen(made, slots * width);
+    if (to.defined()) widen(latent, rows * width), widen(latent_made, rows * width);
     if (!form.shared) return;
     widen(shared_inner, rows * form.shared->gate.weight_OI.size(0));
     widen(shared_upper, shared_inner.size()), widen(shared_made, rows * hidden);
@@ -66,10 +72,21 @@ class FewRouted {
 
  public:
   // REQUIRES: form and room live on.
-  FewRouted(const RoutedForm& form, ProductMaker<T>& make, RoutedRoom<T>& room, std::int64_t hidden)
-      : form_(form), room_(room), hidden_(hidden), experts_(form.count()) {
+  // added [R,D]: where the result comes to.
+  FewRouted(const RoutedForm& form, ProductMaker<T>& make, RoutedRoom<T>& room, std::int64_t hidden, T* added)
+      : form_(form),
+        room_(room),
+        added_(added),
+        hidden_(hidden),
+        experts_(form.count()),
+        has_latent_(form.to_latent.weight_OI.defined()),
+        width_(has_latent_ ? form.to_latent.weight_OI.size(0) : hidden) {
     if (form.router.weight_OI.defined()) make.add(choosing_, form.router, nullptr, room.logits.data());
     if (form.shared_gate.weight_OI.defined()) make.add(choosing_, form.shared_gate, nullptr, room.gate.data());
+    if (has_latent_) {
+      make.add(choosing_, form.to_latent, nullptr, room.latent.data());
+      from_latent_ = make.line(form.from_latent, room.latent_made.data(), added);
+    }
     if (form.correction_E.defined()) {
       const at::Tensor wide = form.correction_E.to(c10::CppTypeToScalarType<W>::value).contiguous();
       const auto values = host::values<W>(wide);
@@ -82,22 +99,23 @@ class FewRouted {
     form.stacked ? add_stacks() : add_experts(make);
   }
 
-  // added [R,D]: the result. The last step's barrier is the caller's.
-  void run(std::int64_t rows, T* added, Own<T>& own, Mine& mine, const ops::Member& me) const {
+  // The last step's barrier is the caller's.
+  void run(std::int64_t rows, Own<T>& own, Mine& mine, const ops::Member& me) const {
     route(rows, own, me);
     me.wait();
     choose(rows, own, mine);
     raise(rows, mine, me);
     me.wait();
-    lower(rows, added, own, mine, me);
+    has_latent_ ? lower_latent(rows, own, mine, me) : lower(rows, own, mine, me);
   }
 
  private:
   void add_experts(ProductMaker<T>& make) {
     inner_ = form_.experts[0].gate.weight_OI.size(0);
+    squares_ = form_.experts[0].gate.weight_OI.is_same(form_.experts[0].up.weight_OI);
     for (const ops::GatedMlpWeights& e : form_.experts) {
       gates_.push_back(make.product(e.gate, nullptr, room_.inner.data()));
-      ups_.push_back(make.product(e.up, nullptr, room_.upper.data()));
+      if (!squares_) ups_.push_back(make.product(e.up, nullptr, room_.upper.data()));
       downs_.push_back(make.product(e.down, room_.inner.data(), room_.made.data()));
     }
   }
@@ -164,13 +182,14 @@ class FewRouted {
 
   // Where a group has one row, that is read where it lies.
   void take_rows(const Own<T>& own, Mine& mine) const {
-    mine.x.resize(std::max<std::size_t>(mine.x.size(), mine.token.size() * hidden_));
+    const T* x = has_latent_ ? room_.latent.data() : own.normed.data();
+    mine.x.resize(std::max<std::size_t>(mine.x.size(), mine.token.size() * width_));
     for (typename Mine::Group& group : mine.groups) {
-      group.x = own.normed.data() + mine.token[group.first] * hidden_;
+      group.x = x + mine.token[group.first] * width_;
       if (group.count == 1) continue;
-      T* to = mine.x.data() + group.first * hidden_;
+      T* to = mine.x.data() + group.first * width_;
       for (std::int64_t i = 0; i < group.count; ++i)
-        std::copy_n(own.normed.data() + mine.token[group.first + i] * hidden_, hidden_, to + i * hidden_);
+        std::copy_n(x + mine.token[group.first + i] * width_, width_, to + i * width_);
       group.x = to;
     }
   }
@@ -196,12 +215,22 @@ class FewRouted {
         raise_stacked(ops::cut(gate, first, last), group, first * ops::kSkinnyBlock);
         continue;
       }
-      Product<T> up = placed_for(ups_[group.expert], group, group.x);
       if (!packed || rows > 1) packed = mine.packed[g].pack(gate);  // of one row all experts read the same
       gate.packed = packed;
+      if (squares_) {
+        raise_squares(ops::cut(gate, first, last));
+        continue;
+      }
+      Product<T> up = placed_for(ups_[group.expert], group, group.x);
       up.packed = !up.quantized == !gate.quantized ? packed : mine.packed[g].pack(up);
       multiply_gated(gate, up, form_.activation, first, last);
     }
+  }
+
+  // act(x) x.
+  void raise_squares(const Product<T>& made) const {
+    ops::multiply(made);
+    bring_together(made, made, form_.activation);
   }
 
   void raise_stacked(const Product<T>& both, const typename Mine::Group& group, std::int64_t first) const {
@@ -219,7 +248,7 @@ class FewRouted {
   }
 
   // The thread's columns of the experts' last products, and of their sum.
-  void lower(std::int64_t rows, T* added, Own<T>& own, Mine& mine, const ops::Member& me) const {
+  void lower(std::int64_t rows, Own<T>& own, Mine& mine, const ops::Member& me) const {
     const std::int64_t blocks = ops::blocks_of(downs_[0]), first = me.begin(blocks), last = me.end(blocks);
     if (form_.stacked) lower_stacked(mine, me), me.wait();
     if (first == last) return;
@@ -229,7 +258,27 @@ class FewRouted {
       ops::multiply(ops::cut(p, first, last));
     }
     if (shared_) lower_shared(rows, own, first, last);
-    add_up(rows, added, mine, first * ops::kSkinnyBlock, std::min(hidden_, last * ops::kSkinnyBlock));
+    add_up(rows, added_, mine, first * ops::kSkinnyBlock, std::min(hidden_, last * ops::kSkinnyBlock));
+  }
+
+  // The same of experts whose sum goes through one more product, before the shared one is added.
+  void lower_latent(std::int64_t rows, Own<T>& own, Mine& mine, const ops::Member& me) const {
+    const std::int64_t blocks = ops::blocks_of(downs_[0]), first = me.begin(blocks), last = me.end(blocks);
+    for (std::size_t g = 0; g < mine.groups.size() && first < last; ++g) {
+      Product<T> p = lowering(mine.groups[g]);
+      p.packed = mine.packed[g].pack(p);
+      ops::multiply(ops::cut(p, first, last));
+    }
+    if (first < last)
+      add_up(rows, room_.latent_made.data(), mine, first * ops::kSkinnyBlock,
+             std::min(width_, last * ops::kSkinnyBlock));
+    if (shared_) multiply(shared_down_, rows, own, me);
+    me.wait();
+    multiply(from_latent_, rows, own, me, [&](std::size_t, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = 0; shared_ && r < rows; ++r)
+        for (std::int64_t i = r * hidden_ + begin; i < r * hidden_ + end; ++i)
+          added_[i] = static_cast<T>(static_cast<W>(added_[i]) + static_cast<W>(room_.shared_made[i]));
+    });
   }
 
   Product<T> lowering(const typename Mine::Group& group) const {
@@ -263,15 +312,15 @@ class FewRouted {
       for (std::int64_t k = 0; k < count; ++k) {
         const std::int64_t slot = r * count + k;
         const T* bias = form_.stacked ? ProductMaker<T>::data(form_.stacked->down_bias_ED) : nullptr;
-        mine.parts[k] = {room_.made.data() + mine.place[slot] * hidden_ + first,
+        mine.parts[k] = {room_.made.data() + mine.place[slot] * width_ + first,
                          bias ? bias + mine.expert[slot] * hidden_ + first : nullptr, mine.weight[slot]};
       }
       ops::cpu::routed_kernels<T>().add_up(
           {.parts = mine.parts.data(),
            .count = count,
            .columns = last - first,
-           .to = added + r * hidden_ + first,
-           .shared = !shared_ ? nullptr : room_.shared_made.data() + r * hidden_ + first,
+           .to = added + r * width_ + first,
+           .shared = !shared_ || has_latent_ ? nullptr : room_.shared_made.data() + r * hidden_ + first,
            .is_gated = is_gated,
            .gate = static_cast<W>(static_cast<T>(mine.gate[r]))});
     }
@@ -279,9 +328,13 @@ class FewRouted {
 
   const RoutedForm& form_;
   RoutedRoom<T>& room_;
+  T* const added_;
   const std::int64_t hidden_, experts_;
+  const bool has_latent_;      // experts are between two products
+  const std::int64_t width_;   // of what they read and give
   std::int64_t inner_ = 0;
-  Line<T> choosing_;
+  bool squares_ = false;  // an expert's up is its gate
+  Line<T> choosing_, from_latent_;
   std::vector<W> correction_;
   std::optional<GatedPair<T>> shared_;
   Line<T> shared_down_;

@@ -164,12 +164,16 @@ struct GatedPair {
   Product<T> gate, up;
   Ranks<T> gate_ranks, up_ranks;
   ops::Activation activation;
+  double gate_scale = 1;  // before the activation
+  bool is_square = false, is_alone = false;  // up is what gate is; there is none: act(gate)
 };
 template <class T>
 GatedPair<T> gated_pair(ProductMaker<T>& make, const ops::GatedMlpWeights& w, ops::Activation activation, T* inner,
-                        T* upper) {
-  return {make.product(w.gate, nullptr, inner), make.product(w.up, nullptr, upper), make.ranks(w.gate),
-          make.ranks(w.up), activation};
+                        T* upper, double gate_scale = 1) {
+  GatedPair<T> made{make.product(w.gate, nullptr, inner), {}, make.ranks(w.gate), {}, activation, gate_scale};
+  made.is_alone = !w.up.weight_OI.defined(), made.is_square = w.up.weight_OI.is_same(w.gate.weight_OI);
+  if (!made.is_alone && !made.is_square) made.up = make.product(w.up, nullptr, upper), made.up_ranks = make.ranks(w.up);
+  return made;
 }
 
 template <class T>
@@ -192,22 +196,52 @@ void multiply_gated(const Product<T>& gate, const Product<T>& up, ops::Activatio
   }
 }
 
+// act(gate), of which 1 times as much is.
+template <class T>
+void activate(const Product<T>& g, ops::Activation activation) {
+  static const std::vector<T> ones(static_cast<std::size_t>(ops::kSkinnyBlock), T(1));
+  for (std::int64_t r = 0; r < g.rows; ++r)
+    for (std::int64_t i = 0; i < g.outs; i += ops::kSkinnyBlock) {
+      T* y = g.y + r * g.stride + i;
+      ops::cpu::gated_kernels<T>().forward(activation, y, ones.data(), std::min(ops::kSkinnyBlock, g.outs - i), y);
+    }
+}
+
+// What belongs to blocks of gate and of up (where it is apart) that are there.
+template <class T>
+void finish(const GatedPair<T>& pair, const Product<T>& g, const Product<T>& u) {
+  using W = ops::cpu::Wide<T>;
+  for (std::int64_t r = 0; pair.gate_scale != 1 && r < g.rows; ++r)
+    for (std::int64_t i = 0; i < g.outs; ++i) {
+      T& y = g.y[r * g.stride + i];
+      y = static_cast<T>(static_cast<W>(y) * static_cast<W>(pair.gate_scale));
+    }
+  if (pair.is_alone)
+    activate(g, pair.activation);
+  else
+    bring_together(g, pair.is_square ? g : u, pair.activation);
+}
+
 // The thread's share.
 template <class T>
 void multiply_gated(const GatedPair<T>& pair, std::int64_t rows, Own<T>& own, const ops::Member& me) {
-  own.placed = {placed(pair.gate, rows, own), placed(pair.up, rows, own)};
+  const bool has_up = !pair.is_alone && !pair.is_square;
+  own.placed = {placed(pair.gate, rows, own)};
+  if (has_up) own.placed.push_back(placed(pair.up, rows, own));
   const std::int64_t blocks = ops::blocks_of(own.placed[0]), first = me.begin(blocks), last = me.end(blocks);
   if (first == last) return;
   own.packed.pack_for(std::span(own.placed));
-  const Product<T>&gate = own.placed[0], &up = own.placed[1];
-  if (pair.gate_ranks.empty() && pair.up_ranks.empty())
-    return multiply_gated(gate, up, pair.activation, first, last);
-  const Product<T> g = ops::cut(gate, first, last), u = ops::cut(up, first, last);
+  const Product<T>& gate = own.placed[0];
+  if (has_up && pair.gate_ranks.empty() && pair.up_ranks.empty() && pair.gate_scale == 1)
+    return multiply_gated(gate, own.placed[1], pair.activation, first, last);
+  const Product<T> g = ops::cut(gate, first, last);
   ops::multiply(g);
-  ops::multiply(u);
   add_ranks(pair.gate_ranks, gate, first, last, own);
-  add_ranks(pair.up_ranks, up, first, last, own);
-  bring_together(g, u, pair.activation);
+  if (!has_up) return finish(pair, g, g);
+  const Product<T> u = ops::cut(own.placed[1], first, last);
+  ops::multiply(u);
+  add_ranks(pair.up_ranks, own.placed[1], first, last, own);
+  finish(pair, g, u);
 }
 
 }  // namespace hone::nn

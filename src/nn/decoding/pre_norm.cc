@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "hone/error.h"
+#include "nn/decoding/few_latent.h"
 #include "nn/decoding/few_memory.h"
 #include "nn/decoding/few_routed.h"
 #include "nn/decoding/lines.h"
@@ -38,24 +39,37 @@ struct Step {
   const std::vector<KvCache::Room>& rooms;  // per layer; the step writes the token's keys and values
 };
 
-// The first layer of those that attend; null: none does.
+// Whether the layer has attention of heads.
+bool attends(const PreNormLayer& l) { return l.has_mixer && !l.latent && (!l.memory || l.is_beside); }
+
+// The first layer of those that do; null: none does.
 const PreNormLayer* first_attending(const PreNormStack& w) {
-  for (const PreNormLayer& layer : w.layers)
-    if (!layer.memory) return &layer;
-  return nullptr;
+  const auto found = std::ranges::find_if(w.layers, attends);
+  return found == w.layers.end() ? nullptr : &*found;
 }
 
 template <class T>
 class PreNormDecoder final : public Decoder {
   using W = cpu::Wide<T>;
 
+  // How what was made is added to the hidden states.
+  struct Sum {
+    const T* norm;        // of it; null: none
+    double scale = 1;     // what it is multiplied with first, and what lies beside it, which is added to it
+    bool is_two = false;  // there is such
+    double beside_scale = 1;
+  };
   struct Layer {
-    const T *attention_norm, *mlp_norm, *attention_out_norm, *mlp_out_norm, *q_norm, *k_norm;
+    const T *attention_norm, *mlp_norm, *q_norm, *k_norm;
+    Sum mixed, made;  // what attention or a memory gives, and the MLP
     bool norms_rows;  // q_norm and k_norm are of all heads together
     bool is_gated;    // behind each head's query lies what gates its result
+    bool has_head_gates;
+    PreNormLayer::Scales scales;
     Line<T> qkv, o;
-    at::Tensor sinks_H;                // fp32 (fp64); undefined: none
-    std::optional<FewMemory<T>> memory;  // in place of these
+    at::Tensor sinks_H;                  // fp32 (fp64); undefined: none
+    std::optional<FewLatent<T>> latent;  // in place of these
+    std::optional<FewMemory<T>> memory;  // in place of these, or beside them
     std::optional<GatedPair<T>> gated;   // one of the two: this with `down`, or experts
     Line<T> down;
     std::optional<FewRouted<T>> routed;
@@ -64,7 +78,9 @@ class PreNormDecoder final : public Decoder {
   struct Room {
     RoutedRoom<T> routed;
     MemoryRoom<T> memory;
-    std::vector<T> q, k, v, attended, added, inner, upper;  // upper: what goes with inner
+    LatentRoom<T> latent;
+    // gates: of heads; beside: what is added to `added`; upper: what goes with inner.
+    std::vector<T> q, k, v, gates, attended, added, beside, inner, upper;
   };
 
  public:
@@ -124,50 +140,62 @@ class PreNormDecoder final : public Decoder {
   void make_room() {
     const std::int64_t all_heads = groups_ * heads_ * w_.head_size;
     std::int64_t inner = 0;
+    bool beside = false;
     for (const PreNormLayer& layer : w_.layers) {
-      if (layer.routed)
-        room_.routed.fit(*layer.routed, most_rows_, hidden_);
-      else
-        inner = std::max(inner, layer.mlp.gate.weight_OI.size(0));
+      beside |= layer.is_beside;
+      if (layer.has_mlp && layer.routed) room_.routed.fit(*layer.routed, most_rows_, hidden_);
+      if (layer.has_mlp && !layer.routed) inner = std::max(inner, layer.mlp.gate.weight_OI.size(0));
       if (layer.memory) room_.memory.fit(*layer.memory, most_rows_);
+      if (layer.latent) room_.latent.fit(*layer.latent, most_rows_);
     }
     const bool gated = first_attending(w_) && first_attending(w_)->is_gated;
     room_.q.resize(most_rows_ * all_heads * (gated ? 2 : 1)), room_.attended.resize(most_rows_ * all_heads);
     room_.k.resize(most_rows_ * groups_ * w_.head_size), room_.v.resize(room_.k.size());
-    room_.added.resize(most_rows_ * hidden_);
+    room_.gates.resize(most_rows_ * groups_ * heads_);
+    room_.added.resize(most_rows_ * hidden_), room_.beside.resize(beside ? room_.added.size() : 0);
     room_.inner.resize(most_rows_ * inner), room_.upper.resize(room_.inner.size());
   }
 
   void add_layer(const PreNormLayer& l) {
     Layer& made = layers_.emplace_back(
-        Layer{data(l.attention_norm_D), data(l.mlp_norm_D), data(l.attention_out_norm_D), data(l.mlp_out_norm_D),
-              data(l.q_norm), data(l.k_norm), l.q_norm.defined() && l.q_norm.numel() != w_.head_size, l.is_gated,
-              {}, {}, {}, {}, {}, {}, {}, l.window});
-    if (l.memory) {
-      made.memory.emplace(*l.memory, make_, room_.memory, room_.added.data());
-    } else {
-      make_.add(made.qkv, l.q, nullptr, room_.q.data());
-      make_.add(made.qkv, l.k, nullptr, room_.k.data());
-      make_.add(made.qkv, l.v, nullptr, room_.v.data());
-      made.o = make_.line(l.o, room_.attended.data(), room_.added.data());
-      if (l.sinks_H.defined()) made.sinks_H = l.sinks_H.to(c10::CppTypeToScalarType<W>::value).contiguous();
-    }
+        Layer{data(l.attention_norm_D), data(l.mlp_norm_D), data(l.q_norm), data(l.k_norm),
+              {data(l.attention_out_norm_D)}, {data(l.mlp_out_norm_D), l.scales.mlp_out},
+              l.q_norm.defined() && l.q_norm.numel() != w_.head_size, l.is_gated, l.head_gate.weight_OI.defined(),
+              l.scales, {}, {}, {}, {}, {}, {}, {}, {}, l.window});
+    if (l.is_beside) made.mixed = {made.mixed.norm, l.scales.memory_out, true, l.scales.attention_out};
+    if (l.latent) made.latent.emplace(*l.latent, make_, room_.latent, room_.added.data());
+    if (l.memory) made.memory.emplace(*l.memory, make_, room_.memory, room_.added.data());
+    if (attends(l)) add_attention(l, made);
+    if (l.has_mlp) add_mlp(l, made);
+  }
+
+  void add_attention(const PreNormLayer& l, Layer& made) {
+    make_.add(made.qkv, l.q, nullptr, room_.q.data());
+    make_.add(made.qkv, l.k, nullptr, room_.k.data());
+    make_.add(made.qkv, l.v, nullptr, room_.v.data());
+    if (made.has_head_gates) make_.add(made.qkv, l.head_gate, nullptr, room_.gates.data());
+    made.o = make_.line(l.o, room_.attended.data(), l.is_beside ? room_.beside.data() : room_.added.data());
+    if (l.sinks_H.defined()) made.sinks_H = l.sinks_H.to(c10::CppTypeToScalarType<W>::value).contiguous();
+  }
+
+  void add_mlp(const PreNormLayer& l, Layer& made) {
     if (l.routed) {
-      made.routed.emplace(*l.routed, make_, room_.routed, hidden_);
-    } else {
-      made.gated = gated_pair(make_, l.mlp, w_.activation, room_.inner.data(), room_.upper.data());
-      made.down = make_.line(l.mlp.down, room_.inner.data(), room_.added.data());
+      made.routed.emplace(*l.routed, make_, room_.routed, hidden_, room_.added.data());
+      return;
     }
+    made.gated = gated_pair(make_, l.mlp, w_.activation, room_.inner.data(), room_.upper.data(), l.scales.gate);
+    made.down = make_.line(l.mlp.down, room_.inner.data(), room_.added.data());
   }
 
   // All room that the threads will need.
   void prepare(const Step& step) {
     own_.resize(std::max<std::size_t>(own_.size(), team_size()));
-    routed_.resize(own_.size()), memories_.resize(own_.size());
+    routed_.resize(own_.size()), memories_.resize(own_.size()), latents_.resize(own_.size());
     std::int64_t longest = 0, normed = most_rows_ * hidden_, norms = std::max(most_rows_, heads_);
     for (const KvCache::Room& room : step.rooms)
       if (room.k_RGCK.defined()) longest = std::max(longest, room.k_RGCK.size(2));
     for (std::size_t l = 0; l < layers_.size(); ++l) {
+      if (layers_[l].latent) normed = std::max(normed, layers_[l].latent->normed_size(most_rows_));
       if (!layers_[l].memory) continue;
       const MemoryForm& form = *w_.layers[l].memory;
       normed = std::max(normed, layers_[l].memory->normed_size(most_rows_));
@@ -191,33 +219,74 @@ class PreNormDecoder final : public Decoder {
       std::copy_n(data(w_.embedding_VD) + step.ids[r] * hidden_, hidden_, x);
       scale(x, hidden_, w_.embedding_scale);
     }
+    const Sum* sum = nullptr;  // what is yet to be added
     for (std::size_t l = 0; l < layers_.size(); ++l) {
-      norm(own, added(own, l > 0 ? &layers_[l - 1].mlp_out_norm : nullptr), layers_[l].attention_norm);
-      if (layers_[l].memory)
-        layers_[l].memory->run(rows_, step.rooms[l], own, memories_[me.number], me);
-      else
-        attend(l, step, own, me);
-      me.wait();
-      norm(own, added(own, &layers_[l].attention_out_norm), layers_[l].mlp_norm);
+      if (w_.layers[l].has_mixer) {
+        norm(own, added(own, sum), layers_[l].attention_norm);
+        mix(l, step, own, me);
+        me.wait();
+        sum = &layers_[l].mixed;
+      }
+      if (!w_.layers[l].has_mlp) continue;
+      norm(own, added(own, sum), layers_[l].mlp_norm);
       if (layers_[l].routed)
-        layers_[l].routed->run(rows_, room_.added.data(), own, routed_[me.number], me);
+        layers_[l].routed->run(rows_, own, routed_[me.number], me);
       else
         run_mlp(layers_[l], own, me);
       me.wait();
+      sum = &layers_[l].made;
     }
-    norm(own, added(own, &layers_.back().mlp_out_norm), data(w_.norm_D));
+    norm(own, added(own, sum), data(w_.norm_D));
     scale(own.normed.data(), rows_ * hidden_, w_.hidden_scale);
     multiply(head_, rows_, own, me);
     find_best(own, me);
   }
 
+  void mix(std::size_t l, const Step& step, Own<T>& own, const Member& me) {
+    const Layer& layer = layers_[l];
+    if (layer.latent)
+      return layer.latent->run(step.positions, step.rooms[l], *step.ropes[l], own, latents_[me.number], me);
+    if (layer.memory && layer.mixed.is_two) return mix_both(l, step, own, me);
+    if (!layer.memory) return attend(l, step, own, me);
+    MemoryOwn<T>& mine = memories_[me.number];
+    layer.memory->begin(rows_, step.rooms[l], own, mine, me);
+    me.wait();
+    layer.memory->go_on(rows_, step.rooms[l], own, mine, me);
+    me.wait();
+    layer.memory->end(rows_, own, me);
+  }
+
+  // A memory and attention side by side. own.added has what both read while the first does.
+  void mix_both(std::size_t l, const Step& step, Own<T>& own, const Member& me) {
+    const Layer& layer = layers_[l];
+    MemoryOwn<T>& mine = memories_[me.number];
+    const std::int64_t size = rows_ * hidden_;
+    std::copy_n(own.normed.data(), size, own.added.data());
+    scale(own.normed.data(), size, layer.scales.memory_in);
+    layer.memory->begin(rows_, step.rooms[l], own, mine, me);
+    std::copy_n(own.added.data(), size, own.normed.data());
+    scale(own.normed.data(), size, layer.scales.attention_in);
+    multiply(layer.qkv, rows_, own, me);
+    me.wait();
+    layer.memory->go_on(rows_, step.rooms[l], own, mine, me);
+    attend_all(l, step, own, me);
+    me.wait();
+    layer.memory->end(rows_, own, me);
+    multiply(layer.o, rows_, own, me);
+  }
+
   void attend(std::size_t l, const Step& step, Own<T>& own, const Member& me) {
     multiply(layers_[l].qkv, rows_, own, me);
     me.wait();
-    for (std::int64_t task = me.number; task < rows_ * groups_; task += me.size)
-      attend(layers_[l], step, step.rooms[l], step.ropes[l], task, own);
+    attend_all(l, step, own, me);
     me.wait();
     multiply(layers_[l].o, rows_, own, me);
+  }
+
+  // Rows' key/value heads, of which the thread has its own.
+  void attend_all(std::size_t l, const Step& step, Own<T>& own, const Member& me) {
+    for (std::int64_t task = me.number; task < rows_ * groups_; task += me.size)
+      attend(layers_[l], step, step.rooms[l], step.ropes[l], task, own);
   }
 
   void run_mlp(const Layer& layer, Own<T>& own, const Member& me) const {
@@ -228,8 +297,9 @@ class PreNormDecoder final : public Decoder {
 
   static void scale(T* x, std::int64_t count, double by) {
     if (by == 1) return;
-    for (std::int64_t i = 0; i < count; ++i) x[i] = static_cast<T>(static_cast<W>(x[i]) * static_cast<W>(by));
+    for (std::int64_t i = 0; i < count; ++i) x[i] = scaled(x[i], by);
   }
+  static T scaled(T x, double by) { return by == 1 ? x : static_cast<T>(static_cast<W>(x) * static_cast<W>(by)); }
 
   void rms_norm(const T* x, const T* residual, const T* weight, std::int64_t rows, std::int64_t cols, T* sum, T* y,
                 Own<T>& own) const {
@@ -237,15 +307,19 @@ class PreNormDecoder final : public Decoder {
                                        sum, y, own.inv_rms.data());
   }
 
-  // What attention or MLP have made, as it is added: normed or scaled where that is done. norm null: nothing is.
-  const T* added(Own<T>& own, const T* const* norm) const {
-    if (!norm) return nullptr;
-    if (!*norm && w_.residual_scale == 1) return room_.added.data();
-    if (*norm)
-      rms_norm(room_.added.data(), nullptr, *norm, rows_, hidden_, nullptr, own.added.data(), own);
-    else
-      std::copy_n(room_.added.data(), rows_ * hidden_, own.added.data());
-    scale(own.added.data(), rows_ * hidden_, w_.residual_scale);
+  // What attention, memory or MLP have made, as it is added: normed or scaled where that is done. null: nothing is.
+  const T* added(Own<T>& own, const Sum* sum) const {
+    if (!sum) return nullptr;
+    if (!sum->norm && !sum->is_two && sum->scale == 1 && w_.residual_scale == 1) return room_.added.data();
+    const std::int64_t size = rows_ * hidden_;
+    std::copy_n(room_.added.data(), size, own.added.data());
+    scale(own.added.data(), size, sum->scale);
+    for (std::int64_t i = 0; sum->is_two && i < size; ++i) {
+      const T beside = scaled(room_.beside[i], sum->beside_scale);
+      own.added[i] = static_cast<T>(static_cast<W>(own.added[i]) + static_cast<W>(beside));
+    }
+    if (sum->norm) rms_norm(own.added.data(), nullptr, sum->norm, rows_, hidden_, nullptr, own.added.data(), own);
+    scale(own.added.data(), size, w_.residual_scale);
     return own.added.data();
   }
 
@@ -303,14 +377,15 @@ class PreNormDecoder final : public Decoder {
     return own.heads.data();
   }
 
-  // What heads give times the sigmoids of their gates.
-  void gate(std::int64_t task, Own<T>& own) {
-    const std::int64_t size = w_.head_size;
+  // What heads give times the sigmoids of their gates: of each value, or of the head.
+  void gate(const Layer& layer, std::int64_t task, Own<T>& own) {
+    const std::int64_t size = w_.head_size, count = layer.is_gated ? size : 1;
     for (std::int64_t h = task * heads_; h < (task + 1) * heads_; ++h) {
-      cpu::routed_kernels<T>().sigmoid(room_.q.data() + (2 * h + 1) * size, size, own.scores.data());
+      cpu::routed_kernels<T>().sigmoid(layer.is_gated ? room_.q.data() + (2 * h + 1) * size : room_.gates.data() + h,
+                                       count, own.scores.data());
       T* y = room_.attended.data() + h * size;
       for (std::int64_t i = 0; i < size; ++i)
-        y[i] = static_cast<T>(static_cast<W>(y[i]) * static_cast<W>(static_cast<T>(own.scores[i])));
+        y[i] = static_cast<T>(static_cast<W>(y[i]) * static_cast<W>(static_cast<T>(own.scores[count > 1 ? i : 0])));
     }
   }
 
@@ -340,7 +415,7 @@ class PreNormDecoder final : public Decoder {
                                      .room = own.scores.data(),
                                      .y = room_.attended.data() + task * heads_ * size,
                                      .sinks = sinks ? sinks + task % groups_ * heads_ : nullptr});
-    if (layer.is_gated) gate(task, own);
+    if (layer.is_gated || layer.has_head_gates) gate(layer, task, own);
   }
 
   void find_best(Own<T>& own, const Member& me) const {
@@ -390,6 +465,7 @@ class PreNormDecoder final : public Decoder {
   std::vector<Own<T>> own_;
   std::vector<RoutedOwn<T>> routed_;  // of the threads likewise
   std::vector<MemoryOwn<T>> memories_;
+  std::vector<LatentOwn<T>> latents_;
   std::vector<std::int32_t> likeliest_;
 };
 
@@ -405,7 +481,7 @@ class Tensors {
   }
   void add(const GatedMlpWeights& mlp) { add(mlp.gate), add(mlp.up), add(mlp.down); }
   void add(const RoutedForm& f) {
-    add(f.router), add(f.grouped_router_ED), add(f.shared_gate);
+    add(f.router), add(f.grouped_router_ED), add(f.shared_gate), add(f.to_latent), add(f.from_latent);
     for (const GatedMlpWeights& expert : f.experts) add(expert);
     if (f.shared) add(*f.shared);
     if (!f.stacked) return;
@@ -415,17 +491,21 @@ class Tensors {
   }
   void add(const MemoryForm& f) {
     for (const LinearWeight& linear : f.in) add(linear);
-    add(f.out), add(f.norm);
+    add(f.out), add(f.norm), add(f.selection), add(f.to_steps);
+    for (const at::Tensor* x : {&f.step_norm, &f.write_norm, &f.read_norm}) add(*x);
+  }
+  void add(const LatentForm& f) {
+    for (const LinearWeight* linear : {&f.q_down, &f.q, &f.out, &f.kv_down}) add(*linear);
+    for (const at::Tensor* x : {&f.q_norm, &f.kv_norm, &f.expand_HXL}) add(*x);
   }
   void add(const PreNormLayer& l) {
     for (const at::Tensor* x : {&l.attention_norm_D, &l.mlp_norm_D, &l.attention_out_norm_D, &l.mlp_out_norm_D,
                                 &l.q_norm, &l.k_norm})
       add(*x);
-    if (l.memory)
-      add(*l.memory);
-    else
-      add(l.q), add(l.k), add(l.v), add(l.o);
-    l.routed ? add(*l.routed) : add(l.mlp);
+    if (l.memory) add(*l.memory);
+    if (l.latent) add(*l.latent);
+    if (attends(l)) add(l.q), add(l.k), add(l.v), add(l.o), add(l.head_gate);
+    if (l.has_mlp) l.routed ? add(*l.routed) : add(l.mlp);
   }
   const std::vector<at::Tensor>& all() const { return all_; }
 

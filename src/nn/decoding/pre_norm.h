@@ -1,5 +1,5 @@
-// The short way of models whose blocks are Llama's or nearly so, also with routed experts, or with memories in some
-// layers: without tensors, in one parallel region.
+// The short way of models whose blocks are Llama's or nearly so, also with attention by latents, with routed experts,
+// or with memories in some layers or beside attention: without tensors, in one parallel region.
 //
 // Letters: R rows, V vocabulary, D hidden, H query heads, G key/value heads, K head size, C capacity of the cache.
 #pragma once
@@ -19,14 +19,23 @@ namespace hone::nn {
 
 // x += o(attention(rope(q, k), v)); x += down(act(gate) * up); each of rms_norm(x). Norms may be undefined: none.
 struct PreNormLayer {
+  bool has_mixer = true, has_mlp = true;  // false: the layer is the other of the two lines alone
   at::Tensor attention_norm_D, mlp_norm_D;
   at::Tensor attention_out_norm_D, mlp_out_norm_D;  // of what is added
   ops::LinearWeight q, k, v, o;
   at::Tensor q_norm, k_norm;  // of each head, or, where they are as wide, of all heads together
   at::Tensor sinks_H;         // as AttentionOptions has them; undefined: none
   bool is_gated = false;      // q makes beside each head's query what gates the head's result
-  std::shared_ptr<const MemoryForm> memory;  // in place of attention; null: there is attention
-  ops::GatedMlpWeights mlp;
+  ops::LinearWeight head_gate;  // [H, D]: each head's result is multiplied with its sigmoid; undefined: it is not
+  std::shared_ptr<const LatentForm> latent;  // in place of attention of heads; null: there is such
+  std::shared_ptr<const MemoryForm> memory;  // in place of attention, or beside it; null: there is attention
+  bool is_beside = false;                    // the memory and attention of heads read the same, and their sum is added
+  // What they read and what they give is multiplied with where they are side by side, the MLP's gate before it is
+  // activated, and what the MLP gives.
+  struct Scales {
+    double attention_in = 1, attention_out = 1, memory_in = 1, memory_out = 1, gate = 1, mlp_out = 1;
+  } scales = {};
+  ops::GatedMlpWeights mlp;  // up undefined: down(act(gate))
   std::shared_ptr<const RoutedForm> routed;  // in place of the MLP; null: it is there
   std::int64_t window = 0;     // as in ops::Mask
   const Rope* rope = nullptr;  // of q and k, or of the first values of each head; null: they are not rotated

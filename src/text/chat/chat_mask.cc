@@ -134,8 +134,9 @@ ChatTokens tokens_of(const ChatTemplate& chat_template, const Tokenizer& tokeniz
   const Spans spans = turns.spans_of(*chosen);
   const bool exact = chat_template.tracks_generation(chat);
   for (TokenRange range : ranges_of(encoding, text, spans, where)) {
-    if (!exact) range = without_blank_end(range, encoding, tokenizer, text);
-    made.ends_turns = made.ends_turns && is_end(tokenizer, encoding.ids[range.second - 1]);
+    const TokenRange to_its_end = without_blank_end(range, encoding, tokenizer, text);
+    made.ends_turns = made.ends_turns && is_end(tokenizer, encoding.ids[to_its_end.second - 1]);
+    if (!exact) range = to_its_end;
     std::copy(encoding.ids.begin() + static_cast<std::ptrdiff_t>(range.first),
               encoding.ids.begin() + static_cast<std::ptrdiff_t>(range.second),
               made.tokens.labels.begin() + static_cast<std::ptrdiff_t>(range.first));

@@ -14,9 +14,9 @@ constexpr std::array<Pair, 7> kBefore = {Pair{" .", "."}, {" ?", "?"},     {" !"
                                          {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"}};
 constexpr std::array<Pair, 3> kAfter = {Pair{" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
 
-class WordPiece final : public Decoder {
+class WordPieceDecoder final : public Decoder {
  public:
-  WordPiece(const Json& config, const std::string& where)
+  WordPieceDecoder(const Json& config, const std::string& where)
       : prefix_(get_string(config, "prefix", where)), cleans_(get_bool(config, "cleanup", where)) {}
 
   void apply(std::vector<std::string>& tokens) const override {
@@ -82,7 +82,7 @@ std::string clean_up(std::string text, bool do_not) {
 }
 
 std::unique_ptr<Decoder> make_word_piece_decoder(const Json& config, const std::string& where) {
-  return std::make_unique<WordPiece>(config, where);
+  return std::make_unique<WordPieceDecoder>(config, where);
 }
 std::unique_ptr<Decoder> make_ctc_decoder(const Json& config, const std::string& where) {
   return std::make_unique<Ctc>(config, where);

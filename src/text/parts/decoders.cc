@@ -174,7 +174,7 @@ class BpeDecoder final : public Decoder {
   std::string suffix_;
 };
 
-constexpr std::string_view kTypes =
+constexpr std::string_view kDecoderTypes =
     "ByteLevel, ByteFallback, Metaspace, Replace, Fuse, Strip, BPEDecoder, "
     "WordPiece, CTC, Sequence";
 
@@ -192,7 +192,7 @@ std::unique_ptr<Decoder> make(const std::string& type, const Json& config, const
     if (suffix.empty()) fail_at(where + ".suffix", "is empty");
     return std::make_unique<BpeDecoder>(suffix);
   }
-  fail_type(where, type, kTypes);
+  fail_type(where, type, kDecoderTypes);
 }
 
 void add(std::vector<std::unique_ptr<Decoder>>& to, const Json& config, const std::string& where) {

@@ -10,7 +10,7 @@
 namespace hone::text {
 namespace {
 
-constexpr std::size_t kMostParts = 100'000;  // of one text: a small max_length on a long pair makes them by the million
+constexpr std::size_t kMostPieces = 100'000;  // of a text: a small max_length on a long pair makes them by the million
 
 bool is_blank(char32_t c) { return c == 0x120 || (class_table()[c] & kSpace); }  // 0x120: the byte-level blank
 
@@ -88,9 +88,9 @@ void Draft::truncate(std::size_t most, std::size_t stride, bool from_left) {
                             "are left for text",
                             stride, most));
   const auto parts = cut_parts(entries.size(), most, most - stride, from_left);
-  if (parts.size() > kMostParts)
+  if (parts.size() > kMostPieces)
     throw Error(ErrorKind::data, fmt::format("text to tokenize: truncation cuts it into {} parts, expected at most {}",
-                                             parts.size(), kMostParts));
+                                             parts.size(), kMostPieces));
   Draft kept;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto at = [&](std::size_t n) { return entries.begin() + static_cast<std::ptrdiff_t>(n); };
@@ -101,9 +101,9 @@ void Draft::truncate(std::size_t most, std::size_t stride, bool from_left) {
 }
 
 void Draft::merge(const Draft& next) {
-  if (count_parts(*this) * count_parts(next) > kMostParts)
+  if (count_parts(*this) * count_parts(next) > kMostPieces)
     throw Error(ErrorKind::data,
-                fmt::format("text to tokenize: truncation of a pair makes more than {} parts", kMostParts));
+                fmt::format("text to tokenize: truncation of a pair makes more than {} parts", kMostPieces));
   std::vector<Draft> joined;
   for (const Draft& mine : overflow) {
     joined.push_back(mine);

@@ -43,9 +43,9 @@ class Trim final : public PostStep {
 };
 
 // <cls> A <sep> and, for the second text: B <sep> (BERT, type 1) or <sep> B <sep> (RoBERTa, all of type 0).
-class Ends final : public PostStep {
+class TwoEnds final : public PostStep {
  public:
-  Ends(std::int32_t first, std::int32_t last, bool roberta) : first_(first), last_(last), roberta_(roberta) {}
+  TwoEnds(std::int32_t first, std::int32_t last, bool roberta) : first_(first), last_(last), roberta_(roberta) {}
   void apply(std::vector<Draft>& parts, bool special, const TextPair&) const override {
     for (std::size_t k = 0; k < parts.size(); ++k) {
       if (roberta_) parts[k].set_types(0);
@@ -136,7 +136,7 @@ void PostProcessor::add(const Json& config, const std::string& where) {
   } else if (type == "RobertaProcessing" || type == "BertProcessing") {
     const bool roberta = type == "RobertaProcessing";
     if (roberta) add_trim();
-    add_adding(std::make_unique<Ends>(get_pair_id(config, "cls", where), get_pair_id(config, "sep", where), roberta),
+    add_adding(std::make_unique<TwoEnds>(get_pair_id(config, "cls", where), get_pair_id(config, "sep", where), roberta),
                where);
   } else if (type == "TemplateProcessing") {
     add_adding(make_template(config, where), where);

@@ -9,9 +9,9 @@
 namespace hone::text {
 namespace {
 
-class Metaspace final : public PreTokenizer {
+class MetaspaceWords final : public PreTokenizer {
  public:
-  Metaspace(const Json& config, const std::string& where) : split_(get_bool(config, "split", where, true)) {
+  MetaspaceWords(const Json& config, const std::string& where) : split_(get_bool(config, "split", where, true)) {
     append_utf8(mark_, get_char(config, "replacement", where));
     const bool prefix = get_bool(config, "add_prefix_space", where, true);
     const std::string scheme = get_string(config, "prepend_scheme", where, prefix ? "always" : "never");
@@ -65,7 +65,7 @@ class Metaspace final : public PreTokenizer {
 }  // namespace
 
 std::unique_ptr<PreTokenizer> make_metaspace(const Json& config, const std::string& where) {
-  return std::make_unique<Metaspace>(config, where);
+  return std::make_unique<MetaspaceWords>(config, where);
 }
 
 }  // namespace hone::text

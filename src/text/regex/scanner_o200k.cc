@@ -29,7 +29,7 @@ const std::uint8_t* o200k_table() {
   return made.data();
 }
 
-struct Reader {
+struct PieceReader {
   std::string_view text;  // up to the end of the piece
   const std::uint8_t* table;
 
@@ -54,7 +54,7 @@ struct Reader {
 };
 
 // A word that begins with [UB]* at `at`: its end, or 0 when there is no letter or mark.
-std::size_t cased_word(const Reader& r, std::size_t at) {
+std::size_t cased_word(const PieceReader& r, std::size_t at) {
   std::size_t end = at, last_both = 0;  // last_both: behind the last B of the run
   for (std::size_t next; end < r.text.size(); end = next) {
     const std::uint8_t kind = r.read(end, next);
@@ -66,13 +66,13 @@ std::size_t cased_word(const Reader& r, std::size_t at) {
   return end > at ? end : 0;
 }
 
-std::size_t with_contraction(const Reader& r, std::size_t at) {
+std::size_t with_contraction(const PieceReader& r, std::size_t at) {
   if (at >= r.text.size() || r.text[at] != '\'') return at;
   const std::size_t end = contraction_end(r.text, at, true);
   return end ? end : at;
 }
 
-std::size_t o200k_word(const Reader& r, std::size_t at) {
+std::size_t o200k_word(const PieceReader& r, std::size_t at) {
   std::size_t next;
   const std::uint8_t kind = r.read(at, next);
   // First c? with c, then without: a mark may be either.
@@ -100,7 +100,7 @@ std::size_t o200k_word(const Reader& r, std::size_t at) {
 }  // namespace
 
 void scan_o200k(std::string_view text, const Piece& piece, std::vector<Piece>& out) {
-  const Reader r{text.substr(0, piece.end), o200k_table()};
+  const PieceReader r{text.substr(0, piece.end), o200k_table()};
   for (std::size_t at = piece.begin; at < piece.end;) {
     const std::size_t end = o200k_word(r, at);
     out.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(end), -1});

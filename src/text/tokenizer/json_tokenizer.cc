@@ -229,7 +229,27 @@ std::vector<FullEncoding> JsonTokenizer::encode_full(std::span<const TextPair> t
 }
 
 FittedEncoding JsonTokenizer::encode_fitting(const TextPair& texts, std::size_t most, bool from_left) const {
-  std::vector<Draft> parts = draft_parts(texts);
+  return fit(draft_parts(texts), texts, most, from_left);
+}
+
+FittedEncoding JsonTokenizer::join_fitting(std::span<const std::int64_t> first, std::span<const std::int64_t> second,
+                                           std::size_t most, bool from_left) const {
+  const auto& around = post_processor_.around();
+  if (around.size() != 2)
+    throw Error(ErrorKind::config, "the tokenizer writes a text more than once, and none can be taken out of it");
+  const std::size_t before = around[0].size(), behind = around[1].size();
+  std::vector<Draft> parts(2);
+  for (const auto& [which, ids] : {std::pair(0, first), {1, second}}) {
+    HONE_ASSERT(ids.size() >= before + behind);
+    for (const std::int64_t id : ids.subspan(before, ids.size() - before - behind))
+      parts[static_cast<std::size_t>(which)].entries.push_back(
+          {.id = static_cast<std::int32_t>(id), .type = which, .word = 0, .offset = {0, 0}, .blanks = {}});
+  }
+  return fit(std::move(parts), {.first = "", .second = ""}, most, from_left);
+}
+
+FittedEncoding JsonTokenizer::fit(std::vector<Draft> parts, const TextPair& texts, std::size_t most,
+                                  bool from_left) const {
   FittedEncoding out;
   if (most > 0) out.cut = shorten(parts, most, post_processor_.added(parts.size() > 1), from_left);
   FullEncoding full = post_processor_.apply(std::move(parts), true, texts).finish();

@@ -38,6 +38,11 @@ class JsonTokenizer final : public Tokenizer {
 
   FittedEncoding encode_fitting(const TextPair& texts, std::size_t most, bool from_left) const override;
 
+  // The same of two texts, of the ids that it makes of each alone. Throws Error(config) where it writes such a text
+  // more than once.
+  FittedEncoding join_fitting(std::span<const std::int64_t> first, std::span<const std::int64_t> second,
+                              std::size_t most, bool from_left) const;
+
   // Of two texts that are put together, the second one in windows of which each begins with the last `stride` tokens of
   // the one before, so that none has more than `most` tokens in all: as truncation only_second with overflowing tokens.
   // check: is told before how many tokens the first one leaves for the second one, and how many that has; it throws
@@ -67,6 +72,7 @@ class JsonTokenizer final : public Tokenizer {
   Draft draft_part(std::string_view text, int which) const;
   std::vector<Draft> draft_parts(const TextPair& texts) const;
   Draft draft(const TextPair& texts, bool special) const;
+  FittedEncoding fit(std::vector<Draft> parts, const TextPair& texts, std::size_t most, bool from_left) const;
   Encoding surround(bool special, Encoding inner) const;
 
   Normalizers normalizers_;

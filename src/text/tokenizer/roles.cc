@@ -13,8 +13,8 @@ namespace {
 constexpr const char *kConfig = "tokenizer_config.json", *kMap = "special_tokens_map.json",
                      *kList = "added_tokens_decoder";
 
-using Change = std::function<void(nlohmann::ordered_json&)>;
-std::string changed(const std::string& content, const std::string& file, const Change& change) {
+using ConfigChange = std::function<void(nlohmann::ordered_json&)>;
+std::string changed(const std::string& content, const std::string& file, const ConfigChange& change) {
   nlohmann::ordered_json json = io::parse_ordered_json(content, file, kConfigFile);
   change(json);
   return json.dump(2, ' ', /*ensure_ascii=*/false) + "\n";

@@ -17,7 +17,7 @@ namespace hone::text {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-using Named = std::vector<std::pair<std::string, OrderedJson>>;
+using NamedTokens = std::vector<std::pair<std::string, OrderedJson>>;
 
 constexpr const char* kExtra = "extra_special_tokens";
 constexpr const char* kFormerExtra = "additional_special_tokens";
@@ -56,7 +56,7 @@ AddedToken read_token(const OrderedJson& value, const std::string& where, bool a
 }
 
 // A value of a later file takes the earlier one's place.
-void put(Named& named, const std::string& name, const OrderedJson& value) {
+void put(NamedTokens& named, const std::string& name, const OrderedJson& value) {
   for (auto& [known, old] : named)
     if (known == name) return void(old = value);
   named.emplace_back(name, value);
@@ -64,7 +64,7 @@ void put(Named& named, const std::string& name, const OrderedJson& value) {
 
 // The three files' keys, merged.
 struct Merged {
-  Named named, own;  // own: what only some models have
+  NamedTokens named, own;  // own: what only some models have
   std::optional<OrderedJson> extra;
   std::string extra_from;
   bool former = false;  // extra is additional_special_tokens of the map
@@ -92,7 +92,7 @@ void Merged::take_config(const File& config) {
 }
 
 void Merged::take_map(const File& map) {
-  Named before = std::move(own);
+  NamedTokens before = std::move(own);
   own.clear();
   const OrderedJson* additional = nullptr;
   for (const auto& [key, value] : map.json.items()) {

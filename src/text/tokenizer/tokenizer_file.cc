@@ -13,7 +13,7 @@
 namespace hone::text {
 namespace {
 
-constexpr io::JsonLimits kLimits{512'000'000, 100, ErrorKind::config};
+constexpr io::JsonLimits kFileLimits{512'000'000, 100, ErrorKind::config};
 
 // null, with as many line ends as what it stands for: messages about what comes after name the right line.
 void append_hole(std::string& to, std::string_view lines) {
@@ -36,8 +36,8 @@ Span find_member(std::string_view text, std::string_view name, const std::string
 }
 
 TokenizerFile read_tokenizer_file(std::string_view text, const std::string& what) {
-  if (text.size() > kLimits.bytes)
-    fail_at(what, fmt::format("{}, expected at most {}", human_size(text.size()), human_size(kLimits.bytes)));
+  if (text.size() > kFileLimits.bytes)
+    fail_at(what, fmt::format("{}, expected at most {}", human_size(text.size()), human_size(kFileLimits.bytes)));
   if (const auto bad = first_bad_utf8(text)) fail_at(what, fmt::format("not UTF-8 at byte {}", *bad));
   TokenizerFile file;
   std::string rest;
@@ -56,7 +56,7 @@ TokenizerFile read_tokenizer_file(std::string_view text, const std::string& what
     });
   }
   rest.append(text, done);
-  file.json = io::parse_json(rest, what, kLimits);
+  file.json = io::parse_json(rest, what, kFileLimits);
   return file;
 }
 

@@ -43,7 +43,7 @@ struct Named {
   std::string_view name, long_name;
   Category low, high;
 };
-constexpr Named kNames[] = {{"l", "letter", Lu, Lo},
+constexpr Named kKinds[] = {{"l", "letter", Lu, Lo},
                             {"m", "mark", Mn, Me},
                             {"n", "number", Nd, No},
                             {"p", "punctuation", Pc, Po},
@@ -127,7 +127,7 @@ std::optional<CharSet> property(std::string_view name) {
     return inner ? std::optional(inner->complement()) : std::nullopt;
   }
   const std::string wanted = simplified(name);
-  for (const Named& n : kNames)
+  for (const Named& n : kKinds)
     if (wanted == n.name || wanted == n.long_name) return categories(n.low, n.high);
   if (wanted == "any") return CharSet().complement();
   if (wanted == "ascii") return CharSet(std::vector<Range>{{0, 0x7F}});
