@@ -35,6 +35,7 @@ ordered_json json_of(const MemoryPlan& m) {
           {"answers", m.answers},
           {"gathered", m.gathered},       {"exchanged", m.exchanged},
           {"checkpoint_copy", m.checkpoint_copy},
+          {"batches", m.batches},
           {"gaps", m.gaps},               {"peak", m.peak}};
 }
 
@@ -107,6 +108,7 @@ void print_memory(const RunPlan& plan, Lines& lines) {
   lines.size("other ranks' sums", m.exchanged, "on their way");
   lines.size("checkpoint's copy", m.checkpoint_copy,
              plan.recipe.trainer.save.asynchronous ? "trainer.save.asynchronous" : "of slices by columns");
+  lines.size("batches", m.batches, "of steps that are read ahead");
   lines.size("gaps", m.gaps);
   lines.size("the program", m.process);
 }

@@ -523,7 +523,7 @@ Loader::Options loader_options(const Recipe& recipe, const Inputs& inputs) {
           recipe.data.shuffle,
           pad_id_of(*inputs.tokenizer, inputs.model->vocab_size()),
           make_collator(recipe, inputs),
-          /*ahead=*/2,
+          kStepsReadAhead,
           batch_stages(t),
           longest_documents(recipe.data),
           inputs.tokenizer->bos_id.value_or(-1)};

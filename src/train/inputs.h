@@ -44,6 +44,8 @@ struct Inputs {
   bool has_tokenizer() const { return tokenizer->vocab_size() > 0; }
 };
 
+constexpr int kStepsReadAhead = 2;
+
 // The options of a recipe's data sets, but for cache, vocabulary and labels.
 Dataset::Options dataset_options(const DataSection& data, RecordKind records);
 // How the objective's targets become documents. model: null, it is not there yet.

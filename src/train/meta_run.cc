@@ -382,12 +382,17 @@ Batch own_tokens_on_meta(const HostBatch& host, int context, nn::Sharing sharing
   return nn::own_tokens(to_batch(host), std::make_shared<const MetaPeers>(context), sharing).to(at::kMeta);
 }
 
+// Of a step what a rank has.
+std::int64_t own_micro_batches(const Recipe& recipe, int ranks) {
+  return std::max<std::int64_t>(1, recipe.trainer.accumulate / takers_of(recipe, ranks));
+}
+
 void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const HostBatch& host, int ranks) {
   const int slices = slices_of(recipe, ranks);
   const nn::Sharing sharing = slices > 1 ? nn::Sharing::weights : nn::Sharing::tokens;
   const Batch batch = own_tokens_on_meta(host, context_of(recipe, ranks), sharing);
   run.begin(batch);
-  const std::int64_t own = std::max<std::int64_t>(1, recipe.trainer.accumulate / takers_of(recipe, ranks));
+  const std::int64_t own = own_micro_batches(recipe, ranks);
   for (int step = 0; step < 2; ++step) run.step(batch, std::min<std::int64_t>(own, 2));
   if (inputs.evals.empty()) return;
   EvaluateOptions options = evaluate_options(recipe, inputs);
@@ -440,13 +445,21 @@ HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t
   return with_drawn(with_answers(fullest, needs));
 }
 
+// As the loader holds it; pictures are read when their turn comes.
+static std::uint64_t bytes_of(const HostBatch& batch) {
+  std::size_t words = batch.ids.size() + batch.labels.size() + batch.segments.size() + batch.positions.size() +
+                      batch.taught.ids.size();
+  for (const auto& [name, column] : batch.extra) words += column.values.size() + column.numbers.size();
+  return sizeof(std::int64_t) * words + sizeof(float) * (batch.weight.size() + batch.taught.log_probs.size());
+}
+
 std::string memory_parts(const MemoryPlan& plan) {
   const std::pair<const char*, std::uint64_t> parts[] = {
       {"weights", plan.weights},     {"masters", plan.masters},
       {"gradients", plan.gradients}, {"the optimizer's state", plan.optimizer},
       {"an average", plan.average},  {"other models", plan.other_models},
       {"a step", plan.backward},     {"an evaluation", plan.evaluation},
-      {"answers", plan.answers}};
+      {"answers", plan.answers},     {"batches that are read ahead", plan.batches}};
   std::vector<std::string> texts;
   for (const auto& [name, bytes] : parts)
     if (bytes > 0) texts.push_back(fmt::format("{} {}", name, human_size(bytes)));
@@ -461,6 +474,9 @@ MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRun
   const std::int64_t rows = options.batch_size > 0 ? options.batch_size : recipe.trainer.batch_size.rows;
   const HostBatch batch = fullest_batch(recipe, inputs, rows);
   plan.rows = batch.rows, plan.tokens = batch.tokens;
+  // The loader's, the one that it makes, and the step's; of these a device has its own.
+  const int held = host ? kStepsReadAhead + 2 : 1;
+  plan.batches = bytes_of(batch) * static_cast<std::uint64_t>(held * own_micro_batches(recipe, options.ranks));
   const int slices = slices_of(recipe, options.ranks);
   if (slices > 1) {
     MemoryPlan whole;
@@ -487,7 +503,7 @@ MemoryPlan plan_memory(const Recipe& recipe, const Inputs& inputs, const MetaRun
   if (recipe.trainer.save.asynchronous && host) plan.checkpoint_copy = plan.checkpoint;
   if (slices > 1 && !inputs.adapter) plan.checkpoint_copy = sliced_copy(run.model(), plan.checkpoint, ranks);
   plan.peak = plan.process + plan.lasting() + plan.fullest() + plan.gathered +
-              plan.exchanged + plan.gaps + plan.checkpoint_copy;
+              plan.exchanged + plan.batches + plan.gaps + plan.checkpoint_copy;
   return plan;
 }
 

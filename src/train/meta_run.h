@@ -31,6 +31,7 @@ struct MemoryPlan {
   std::uint64_t gathered = 0;         // shared out: weights and gradients of the blocks that are whole for a moment
   std::uint64_t exchanged = 0;        // of several ranks: what the others have sent of a block's sums, to be added
   std::uint64_t checkpoint_copy = 0;  // trainer.save.asynchronous; of slices by columns (parallel.tensor)
+  std::uint64_t batches = 0;          // of steps that are read ahead: tokens, targets, places
   std::uint64_t gaps = 0;             // between tensors
   std::uint64_t peak = 0;             // of all of it: the highest resident size
   std::uint64_t checkpoint = 0;       // on disk, of each

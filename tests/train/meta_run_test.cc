@@ -86,6 +86,11 @@ TEST_F(MetaRun, BlocksAndRowsTakeTheirShare) {
   EXPECT_EQ(few.lasting(), many.lasting());
   const training::MemoryPlan again = plan(recipe({{"trainer.checkpoint_blocks", "true"}}));
   EXPECT_LT(again.blocks[1] * 4, few.blocks[1]);
+  const auto read_ahead = [&](const char* accumulate) {
+    return plan(recipe({{"trainer.accumulate", accumulate}})).batches;
+  };
+  EXPECT_EQ(read_ahead("64"), 8 * read_ahead("8"));
+  EXPECT_GE(read_ahead("8"), 4u * 8u * 36u * static_cast<std::uint64_t>(few.tokens));  // 4 steps; 36 bytes a token
   EXPECT_EQ(few.checkpoint_copy, 0u);
   const training::MemoryPlan beside = plan(recipe({{"trainer.save.asynchronous", "true"}}));
   EXPECT_GT(beside.peak - beside.process, few.peak - few.process + few.checkpoint / 2);  // whatever the process takes
