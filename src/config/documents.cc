@@ -133,8 +133,8 @@ Node choice_schema(const OptionInfo& row, OnResume on_resume, const std::set<std
 void close(Node& at, const std::string& path, const std::set<std::string>& open) {
   Node* properties = at.find("properties");
   if (!properties) return;
-  if (!open.contains(path)) at.at_or_add("additionalProperties") = Node::scalar("false");
   for (auto& [name, property] : properties->entries()) close(property, path.empty() ? name : path + "." + name, open);
+  if (!open.contains(path)) at.at_or_add("additionalProperties") = Node::scalar("false");
 }
 
 Node schema_of(const std::string& title, const std::vector<OptionInfo>& rows, OnResume on_resume,

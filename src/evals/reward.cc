@@ -12,12 +12,12 @@
 namespace hone::evals {
 namespace {
 
-class Reward final : public Evaluation {
+class RewardMeasure final : public Evaluation {
  public:
   struct Config {
     static constexpr std::tuple<> fields() { return {}; }
   };
-  explicit Reward(const Config&) {}
+  explicit RewardMeasure(const Config&) {}
 
   RecordKind records() const override { return RecordKind::preference; }
   void check(const Model& model) const override { nn::require_score(model, "evaluation reward"); }
@@ -54,7 +54,7 @@ class Reward final : public Evaluation {
 }  // namespace
 
 void register_reward(Registries& hone) {
-  hone.evals.add<Reward>("reward", "Share of pairs whose chosen answer a reward model scores higher.");
+  hone.evals.add<RewardMeasure>("reward", "Share of pairs whose chosen answer a reward model scores higher.");
 }
 
 }  // namespace hone::evals

@@ -14,7 +14,7 @@
 namespace hone::objectives {
 namespace {
 
-class Reward final : public Objective {
+class RewardModel final : public Objective {
  public:
   struct Config {
     double center_rewards_coefficient = 0;
@@ -26,7 +26,7 @@ class Reward final : public Objective {
                               at_least(0))};
     }
   };
-  explicit Reward(const Config& config) : config_(config) {}
+  explicit RewardModel(const Config& config) : config_(config) {}
 
   Needs needs() const override { return {.records = RecordKind::preference, .labels = {"LABEL_0"}}; }
   void check(const Model& model) const override { nn::require_score(model, "objective reward"); }
@@ -60,7 +60,7 @@ class Reward final : public Objective {
 }  // namespace
 
 void register_reward(Registries& hone) {
-  hone.objectives.add<Reward>("reward", "Give each answer a score, the chosen one of a pair a higher one.");
+  hone.objectives.add<RewardModel>("reward", "Give each answer a score, the chosen one of a pair a higher one.");
 }
 
 }  // namespace hone::objectives
