@@ -69,14 +69,15 @@ class SaidThere {
   std::vector<std::size_t> order_;
 };
 
-// So many are kept of each place.
-void take_width(DocTeacher& made, std::uint64_t count, std::uint64_t top_k, const Fail& fail) {
+// So many are kept of each place. fail_uneven: where it is not as many as of others.
+void take_width(DocTeacher& made, std::uint64_t count, std::uint64_t top_k, const Fail& fail,
+                const Fail& fail_uneven) {
   if (top_k > 0 && count < top_k)
     fail(fmt::format("got {}, expected at least top_k {}", counted(static_cast<std::int64_t>(count), "token"), top_k));
   const std::uint64_t width = top_k > 0 ? top_k : count;
   if (made.width > 0 && width != made.width)
-    fail(fmt::format("got {}, expected {} as at the places before",
-                     counted(static_cast<std::int64_t>(width), "token"), made.width));
+    fail_uneven(fmt::format("got {}, expected {} as at the places before",
+                            counted(static_cast<std::int64_t>(width), "token"), made.width));
   made.width = width;
 }
 
@@ -100,13 +101,12 @@ DocTeacher laid_on(const Tokens& tokens, const TeacherLogProbs& said, std::int64
     const bool learnt = token_of[i] > 0 && tokens.labels[token_of[i]] != kNotLearnt;
     any_learnt |= learnt;
     if (said.counts[i] == 0) continue;
-    const auto fail = [&](const std::string& fact) {
-      Error one = error(fmt::format("of place {}: {}", i + 1, fact));
-      throw fact.find("as at the places before") == fact.npos
-          ? std::move(one)
-          : std::move(one).hint("objective.top_k takes so many of each, the likeliest");
+    const auto error_here = [&](const std::string& fact) { return error(fmt::format("of place {}: {}", i + 1, fact)); };
+    const auto fail = [&](const std::string& fact) { throw error_here(fact); };
+    const auto fail_uneven = [&](const std::string& fact) {
+      throw error_here(fact).hint("objective.top_k takes so many of each, the likeliest");
     };
-    take_width(made, said.counts[i], static_cast<std::uint64_t>(top_k), fail);
+    take_width(made, said.counts[i], static_cast<std::uint64_t>(top_k), fail, fail_uneven);
     SaidThere there(said, begin, said.counts[i]);
     there.check(fail);
     if (!learnt) continue;

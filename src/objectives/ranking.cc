@@ -103,10 +103,14 @@ class Ranking final : public Objective {
     for (const Batch& batch : group) draws() ? check_pairs(batch, context) : check_lists(batch, context);
     if (!draws()) return {std::move(group)};
     std::vector<QueryTexts> own;
-    for (const Batch& batch : group) std::ranges::move(texts_of_records(batch), std::back_inserter(own));
+    std::vector<std::vector<QueryTexts>> of_batches;
+    for (const Batch& batch : group) {
+      of_batches.push_back(texts_of_records(batch));
+      own.insert(own.end(), of_batches.back().begin(), of_batches.back().end());
+    }
     const std::vector<QueryTexts> step = all_of_step(own, context.world);
-    for (Batch& batch : group)
-      batch = with_drawn_texts(texts_of_records(batch), step, drawing(context, std::to_string(context.step)));
+    for (std::size_t i = 0; i < group.size(); ++i)
+      group[i] = with_drawn_texts(of_batches[i], step, drawing(context, std::to_string(context.step)));
     return {std::move(group)};
   }
   Batch prepare_evaluation(Batch batch, StepContext& context) override {
