@@ -120,10 +120,9 @@ TEST_P(AdapterOnDevice, LogitsEveryGradientAndTenSteps) {
                           [&](Pass& pass) { return mean_loss(*model, batch, pass); }, golden.trains(), kTolerance);
 }
 
-// PiSSA's file of PEFT goes with a base that is not the one in its folder.
 std::vector<OnDevice> adapters_on_devices() {
   std::vector<OnDevice> all = on_devices({kAdapters});
-  std::erase_if(all, [](const OnDevice& one) { return one.name == "pissa"; });
+  std::erase_if(all, [](const OnDevice& one) { return !goes_with_its_base(one.name); });
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Devices, AdapterOnDevice, testing::ValuesIn(adapters_on_devices()), named);
