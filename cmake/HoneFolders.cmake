@@ -2,8 +2,8 @@
 include_guard()
 
 # hone_unity(<target>): the files of one folder are compiled in batches, unless HONE_UNITY is off. Names in anonymous
-# namespaces are therefore unique within a folder (tools/check-names, a test), and none hides what a header declares:
-# neighbours would call it.
+# namespaces are therefore unique within a folder, and none is a public type's (tools/check-names, a test): neighbours
+# would see the wrong one.
 function(hone_unity target)
   if(HONE_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)

@@ -141,6 +141,7 @@ BY_HAND = {
         loss_type: bnpo; importance_sampling_level; scale_rewards; multi_objective_aggregation; reward_weights
         mask_truncated_completions; off_policy_mask_threshold; use_bias_correction_kl; sapo_temperature_pos
         sapo_temperature_neg; vespo_k_pos; vespo_lambda_pos; vespo_k_neg; vespo_lambda_neg; reward_funcs
+        reward_processing_classes; peft_config
         accuracy_reward; reasoning_accuracy_reward; think_format_reward; get_soft_overlong_punishment
         get_repetition_penalty_reward; get_cosine_scaled_reward; num_generations; max_completion_length
         temperature; top_p; top_k; min_p; repetition_penalty; num_generations_eval; generation_batch_size
@@ -153,9 +154,26 @@ BY_HAND = {
         clip_ratio/low_mean; clip_ratio/high_mean; clip_ratio/region_mean; clip_ratio/low_min
         clip_ratio/high_max; top_entropy_quantile; entropy_coef; use_adaptive_entropy; sync_ref_model
         ref_model_mixup_alpha; ref_model_sync_steps; tools; environment_factory; rollout_func""",
+    "trl.gmpo": """
+        epsilon; epsilon_high; importance_sampling_level; delta; off_policy_mask_threshold; use_bias_correction_kl""",
+    "trl.sdft": """
+        distillation_alpha; num_loss_tokens_to_skip; teacher_model_kind: base; teacher_model_kind: live
+        teacher_model_kind: ema; teacher_update_rate; teacher_sync_steps; teacher_prompt_template; privileged_context
+        distillation_mode: full_logits; distillation_mode: topk_logits; distillation_topk; distillation_add_tail
+        distillation_mode: sampled_token; num_iterations; steps_per_generation; distillation_is_clip
+        generate_from_teacher; num_generations; num_generations_eval; max_completion_length; temperature; top_p
+        top_k; min_p; repetition_penalty; max_prompt_length; use_teacher_server; use_vllm""",
+    "trl.experimental": """
+        A2POTrainer; AsyncGRPOTrainer; GOLDTrainer; IWOPDTrainer; SDPOTrainer; ServerDistillationTrainer
+        TPOTrainer""",
+    "trl.distillation": """
+        teacher_model_name_or_path; beta; max_completion_length; temperature; top_p; top_k; min_p; repetition_penalty
+        log_completions; num_completions_to_print; log_unique_prompts; max_tool_calling_iterations
+        teacher_model_revision; teacher_model_init_kwargs""",
     "trl.rloo": """
         beta; epsilon; epsilon_high; num_iterations; normalize_advantages; reward_clip_range
-        mask_truncated_completions; num_generations""",
+        mask_truncated_completions; num_generations; temperature; top_p; max_completion_length; reward_weights
+        steps_per_generation; sync_ref_model; log_completions""",
     "trl.online": """
         reward_funcs; reward_weights; judge; missing_eos_penalty; beta; loss_type: sigmoid; loss_type: ipo
         alpha; mixture_coef; max_new_tokens; max_length; temperature; top_p; top_k; min_p; repetition_penalty

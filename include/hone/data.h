@@ -14,6 +14,7 @@
 #include "hone/pictures.h"
 #include "hone/source.h"
 #include "hone/text.h"
+#include "hone/token_vectors.h"
 
 namespace hone {
 
@@ -23,14 +24,9 @@ struct QuestionDoc;  // hone/questions.h
 // What a document is to the others of its group; answer: one of several to the same prompt.
 enum class Role : std::int32_t { none, chosen, rejected, answer, query, source, target };
 template <>
-inline constexpr auto config::enum_names<Role> =
-    std::to_array<std::pair<Role, std::string_view>>({{Role::none, "none"},
-                                                      {Role::chosen, "chosen"},
-                                                      {Role::rejected, "rejected"},
-                                                      {Role::answer, "answer"},
-                                                      {Role::query, "query"},
-                                                      {Role::source, "source"},
-                                                      {Role::target, "target"}});
+inline constexpr auto config::enum_names<Role> = std::to_array<std::pair<Role, std::string_view>>(
+    {{Role::none, "none"}, {Role::chosen, "chosen"}, {Role::rejected, "rejected"}, {Role::answer, "answer"},
+     {Role::query, "query"}, {Role::source, "source"}, {Role::target, "target"}});
 
 // Where a document lies in a batch. Documents are contiguous and never see each other.
 struct Doc {
@@ -97,6 +93,7 @@ struct DataFile {
   config::Choice<Source> source;
   std::string image_folder = {};
   std::map<std::string, config::Open> chat_template_kwargs = {};
+  std::optional<double> teacher_temperature = {};
   static constexpr std::string_view kShorthand = "path";
   static constexpr auto fields() {
     using C = DataFile;
@@ -132,7 +129,10 @@ struct DataFile {
         field("image_folder", &C::image_folder,
               "Folder that the paths of pictures start from; default: the file's own."),
         field("chat_template_kwargs", &C::chat_template_kwargs,
-              "Variables of the chat template for its conversations, before those of data.chat_template_kwargs.")};
+              "Variables of the chat template for its conversations, before those of data.chat_template_kwargs."),
+        field("teacher_temperature", &C::teacher_temperature,
+              "Of distillation: the temperature of this file's log-probabilities; default: "
+              "objective.teacher_temperature.", {.low = 0.01, .high = 100})};
   }
   HONE_API void validate(Problems& problems) const;
 };
@@ -221,13 +221,14 @@ class HONE_API Dataset : public TrainingData {
     QuestionOptions questions = {};
     std::int64_t window = 1024;  // of streams: rows that are read, packed and shuffled together
     std::string query_prompt = {}, document_prompt = {};  // of embedding records: what stands before the texts
+    std::optional<TokenVectorOptions> token_vectors = {};  // of embedding records that become vectors of their tokens
+    std::string teacher_prompt = {};  // of prompts that are asked: what stands in place of answers (asked_tokens.h)
     bool keep_references = false;  // Dataset::references
-    // Of a model that reads pictures; null: records with pictures are an error.
-    std::shared_ptr<const PictureReader> pictures = {};
+    std::shared_ptr<const PictureReader> pictures = {};  // the model's; null: records with pictures are an error
     std::string chat_template_kwargs = {};  // of conversations, a JSON object; a file's and a record's own come first
-    // Records of language have a teacher's log-probabilities, which are read of so many tokens at each place, the
-    // likeliest ones; 0: of all that there are. Nothing: they have none.
+    // Of language: a teacher's log-probabilities of so many likeliest tokens at each place; 0: of all; nothing: none.
     std::optional<std::int64_t> teacher_log_probs = {};
+    double teacher_temperature = 1;  // that they were made with, and that those of a file are brought to with another
   };
   // Reads, tokenises (or takes from the cache), cuts and packs. Throws Error(data).
   static std::shared_ptr<const Dataset> make(const std::vector<DataFile>& files, const Tokenizer& tokenizer,

@@ -48,6 +48,7 @@ struct StepContext {
   // numbers. Empty in evaluations.
   std::function<void(Pass& pass, std::size_t micro_batch)> as_learnt = {};
   double epoch = 0;  // of the data, as the step begins; 0 where nobody knows
+  std::int64_t max_length = 0;  // data.max_length; 0 where nobody knows
   // Further records for this step, as many as it has: later steps' are then later ones. Of all ranks at once; empty:
   // the data have ended. There where Needs::asks_for_more is, but in evaluations.
   std::function<Group()> more = {};
@@ -64,6 +65,12 @@ struct Following {
   std::string option = {};  // that asks for it
 };
 
+// Texts of other records that a query is read with.
+struct DrawnTexts {
+  std::optional<std::int64_t> most = {};        // for each query; nothing: all that a step has
+  std::optional<std::int64_t> max_length = {};  // of a query and a text together, in tokens; nothing: data.max_length
+};
+
 // What an objective needs besides the model.
 struct Needs {
   // Of preference records the documents of a group (Doc::group) are in one micro-batch, in one row, whatever the
@@ -75,12 +82,15 @@ struct Needs {
   std::optional<std::int64_t> max_target_length = {};  // TargetOptions
   std::string source_language = {}, target_language = {};  // likewise
   std::optional<std::int64_t> teacher_log_probs = {};  // Dataset::Options
+  double teacher_temperature = 1;                      // likewise
   QuestionOptions questions = {};  // of questions, whose model is given a head that answers them
   // Of labelled and tagged records and steps; empty: those of the model, else of the data. Of others, what a
   // classification head is for that the model is given where it has none; one label is a score.
   std::vector<std::string> labels = {};
   bool compares_records = false;  // of a step with each other: it has several
   bool texts_alone = false;  // texts to embed come one by one, each with a label
+  // Of texts to embed prepare() makes rows of a query with each of its texts, and with the step's other records'.
+  std::optional<DrawnTexts> draws_texts = {};
   bool masked_lm = false;  // a head for masked tokens, which the model is given where it has none
   // role -> folder, as in a recipe's model.path; "": the model as the run began with it, without what is trained beside
   // its weights.
@@ -108,7 +118,9 @@ struct Needs {
   // Of these roles the models are made like the one that is trained, and follow it. Not below adapters, nor where ranks
   // have shares of the model (parallel.fsdp).
   std::map<std::string, Following> following = {};
-  std::string query_prompt = {}, document_prompt = {};  // Dataset::Options
+  std::string query_prompt = {}, document_prompt = {}, teacher_prompt = {};  // Dataset::Options
+  // Likewise; the model is given a projection of its hidden states where it has none.
+  std::optional<TokenVectorOptions> token_vectors = {};
   // role -> folder of a model with a head of one label, which it is given where it has none: trained with the model and
   // found beside it (Module::beside), with files of its own. "": the model as the run began with it, with such a head.
   std::map<std::string, std::string> trained_beside = {};

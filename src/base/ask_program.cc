@@ -20,6 +20,7 @@ namespace hone {
 namespace {
 
 constexpr int kNone = -1;
+constexpr const char* kElsewhere = "what else it has to say belongs on its standard error";
 std::atomic<int> others_failed{kNone};  // the kind
 
 }  // namespace
@@ -30,7 +31,7 @@ Error AskedProgram::error(const std::string& fact) const {
 
 Error AskedProgram::error_of_line(std::size_t number, const std::string& line, const std::string& expected) const {
   return error(fmt::format("line {} of what it wrote: got {}, expected {}", number, hone::quoted(line), expected))
-      .hint("what else it has to say belongs on its standard error");
+      .hint(line == "NaN" || line == "nan" ? "null says that there is nothing to say of an answer" : kElsewhere);
 }
 
 std::vector<std::string> AskedProgram::answers(const std::vector<std::string>& lines) const {
@@ -62,8 +63,10 @@ std::vector<std::string> AskedProgram::asked(const std::string& input, std::size
   std::vector<std::string> answers;
   for (const std::string& line : split(output, '\n')) answers.emplace_back(trim(line));
   if (answers.size() != expected)
-    throw error(fmt::format("it wrote {}; expected {}, one for each {}", counted(std::ssize(answers), "line"),
-                            expected, what_));
+    throw error(fmt::format("it wrote {}, {}{}; expected {}, one for each {}", counted(std::ssize(answers), "line"),
+                            answers.size() > 1 ? "the first of which is " : "", hone::quoted(answers.front()), expected,
+                            what_))
+        .hint(answers.size() > expected ? kElsewhere : "where there is nothing to say the line is null");
   return answers;
 }
 

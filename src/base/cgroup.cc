@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Group {
+struct ControlGroup {
   bool second = false;  // of version 2
   std::string path;     // as seen from the hierarchy's root
 };
@@ -40,8 +40,8 @@ std::vector<std::string> lines_of(const fs::path& path) {
 }
 
 // hierarchy:controllers:path, version 2: 0::path.
-std::vector<Group> groups_in(const fs::path& root, const std::string& controller) {
-  std::vector<Group> groups;
+std::vector<ControlGroup> groups_in(const fs::path& root, const std::string& controller) {
+  std::vector<ControlGroup> groups;
   for (const std::string& line : lines_of(root / "proc/self/cgroup")) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
@@ -101,7 +101,7 @@ std::optional<double> quota_at(const fs::path& folder, bool second) {
 
 // The group's path below the mount. Of a group that is not below it, as in a container that sees the path of its host,
 // the mount itself is the nearest that can be read.
-fs::path below(const Group& group, const Mount& mount) {
+fs::path below(const ControlGroup& group, const Mount& mount) {
   const std::string within = mount.within == "/" ? "" : mount.within;
   if (group.path.rfind(within, 0) != 0 || group.path.find("/..") != std::string::npos) return {};
   const std::string rest = group.path.substr(within.size());
@@ -114,7 +114,7 @@ fs::path below(const Group& group, const Mount& mount) {
 std::vector<CgroupFolder> cgroup_folders(const fs::path& root, const std::string& controller) {
   std::vector<CgroupFolder> folders;
   const std::vector<Mount> mounts = mounts_in(root, controller);
-  for (const Group& group : groups_in(root, controller))
+  for (const ControlGroup& group : groups_in(root, controller))
     for (const Mount& mount : mounts) {
       if (mount.second != group.second) continue;
       fs::path folder = root / fs::path(mount.at).relative_path();

@@ -20,14 +20,14 @@ std::atomic<int> lowest{static_cast<int>(Level::info)};
 std::atomic<Form> chosen_form{Form::text};
 std::atomic<std::int64_t> warning_count{0};
 
-struct Output {
+struct LogOutput {
   std::mutex mutex;
   Sink sink;
   std::string status;
 };
 // Never destroyed: threads may log while static objects go.
-Output& output() {
-  static Output& made = *new Output;
+LogOutput& output() {
+  static LogOutput& made = *new LogOutput;
   return made;
 }
 
@@ -82,7 +82,7 @@ std::string_view name_of(Level level) {
 }
 
 void emit(Level level, std::string_view message) {
-  Output& out = output();
+  LogOutput& out = output();
   const std::lock_guard lock(out.mutex);
   if (out.sink) return out.sink(level, message);
   std::string text;
@@ -108,7 +108,7 @@ std::string line(Level level, std::string_view message) {
 }
 
 void set_sink(Sink sink) {
-  Output& out = output();
+  LogOutput& out = output();
   const std::lock_guard lock(out.mutex);
   out.sink = std::move(sink);
 }
@@ -135,7 +135,7 @@ void vwrite(Level level, fmt::string_view format, fmt::format_args args) noexcep
 
 void set_status(std::string_view line) noexcept {
   try {
-    Output& out = output();
+    LogOutput& out = output();
     const std::lock_guard lock(out.mutex);
     if ((out.status.empty() && line.empty()) || form() == Form::json) return;
     out.status = line;

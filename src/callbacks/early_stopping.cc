@@ -13,7 +13,7 @@
 namespace hone::callbacks {
 namespace {
 
-class EarlyStopping final : public Callback {
+class StopsEarly final : public Callback {
  public:
   struct Config {
     std::string metric = "eval_loss";
@@ -32,7 +32,7 @@ class EarlyStopping final : public Callback {
                 "loss).")};
     }
   };
-  explicit EarlyStopping(const Config& config) : config_(config) {}
+  explicit StopsEarly(const Config& config) : config_(config) {}
 
   bool sees_gradients() const override { return false; }
 
@@ -101,7 +101,7 @@ class EarlyStopping final : public Callback {
 }  // namespace
 
 void register_early_stopping(Registries& hone) {
-  hone.callbacks.add<EarlyStopping>("early_stopping", "Stop when a metric stops getting better.");
+  hone.callbacks.add<StopsEarly>("early_stopping", "Stop when a metric stops getting better.");
 }
 
 }  // namespace hone::callbacks

@@ -19,6 +19,7 @@
 #include "cli/output.h"
 #include "cli/prompt_file.h"
 #include "cli/read_data.h"
+#include "cli/record_flags.h"
 #include "cli/run_recipe.h"
 #include "cli/text_length.h"
 #include "cli/texts_to_classify.h"
@@ -90,10 +91,9 @@ class Classify final : public Command {
                     "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
                     "{{ b }}; may be given several times. Of a head for one number: text and text_pair say that texts "
                     "are read, query, documents, positive and negatives that lists are, other names that answers are."),
-              field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json; default: the model's own."),
-              field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
-              field("chat_template", &C::chat_template,
-                    "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
+              tokenizer_flag<C>(),
+              adapter_flag<C>(),
+              chat_template_flag<C>(),
               field("max_length", &C::max_length,
                     "Most tokens of a document; default: of a cross-encoder as its folder says, else what the model's "
                     "run had, else the positions the model was made for, at most 2048; of questions what the run had, "
@@ -152,7 +152,8 @@ class Classify final : public Command {
     const std::string file = flags_.data.empty() ? "-" : flags_.data;
     if (!flags_.data.empty() || (flags_.text.empty() && flags_.question.empty()))
       read_prompt_file(
-          file, [&](const ordered_json& value, const data::Place& where) { add(value, where); }, columns_of_tables());
+          file, [&](const ordered_json& value, const data::Place& where) { add(value, where); },
+          parse_columns(flags_.columns));
     finish();
     return 0;
   }
@@ -248,12 +249,6 @@ class Classify final : public Command {
       fields_.emplace(SourceFile{.path = file_name(), .columns = of_answers ? columns : none, .header = {}});
       unlabelled_.emplace(of_answers ? none : columns);
     });
-  }
-  // With lists among what is read, a table that has none of it is said to be so record by record.
-  Columns columns_of_tables() const {
-    Columns columns = parse_columns(flags_.columns);
-    if (lists_ && columns.empty()) columns["query"] = "query";
-    return columns;
   }
   std::string file_name() const { return flags_.data.empty() ? "stdin" : flags_.data; }
 

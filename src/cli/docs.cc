@@ -70,14 +70,15 @@ class Docs final : public Command {
 
   int write_all(bool json) const {
     std::vector<std::string> files;
-    const Folder folder = Env::process().make_folders(flags_.out, ErrorKind::data);
+    const Folder folder = Env::process().make_folders(flags_.out, ErrorKind::checkpoint);
     for (const auto& [page, name] : {std::pair{"recipe", "recipe.md"},
                                      {"models", "models.md"},
                                      {"commands", "commands.md"},
                                      {"schema", "recipe.schema.json"}}) {
       const std::string text = text_of(page), before = folder.maybe_read_file(name).value_or("");
       if (!before.empty() && before.substr(0, kSame) != text.substr(0, kSame))
-        throw Error(ErrorKind::data, (folder.path() / name).string() + ": is there already, and hone did not write it");
+        throw Error(ErrorKind::checkpoint,
+                    (folder.path() / name).string() + ": is there already, and hone did not write it");
       folder.replace_file(name, text);
       files.push_back((folder.path() / name).string());
     }

@@ -13,6 +13,7 @@
 #include "cli/embedder.h"
 #include "cli/prompt_file.h"
 #include "cli/read_data.h"
+#include "cli/record_flags.h"
 #include "cli/sparse_texts.h"
 #include "cli/texts_to_classify.h"
 #include "hone/command.h"
@@ -20,7 +21,18 @@
 #include "io/safetensors_writer.h"
 #include "tensor/host.h"
 
-namespace hone::cli {
+namespace hone {
+namespace cli {
+namespace {
+enum class TextKind { query, document };
+}  // namespace
+}  // namespace cli
+
+template <>
+inline constexpr auto config::enum_names<cli::TextKind> = std::to_array<std::pair<cli::TextKind, std::string_view>>(
+    {{cli::TextKind::query, "query"}, {cli::TextKind::document, "document"}});
+
+namespace cli {
 namespace {
 
 using nlohmann::ordered_json;
@@ -34,6 +46,7 @@ class Embed final : public Command {
     std::vector<std::string> text, columns;
     std::string data, tokenizer, adapter, prompt_name, out;
     std::optional<std::string> prompt;
+    std::optional<TextKind> as;
     std::optional<nn::Pooling> pooling;
     std::optional<bool> normalize;
     std::optional<std::int64_t> max_length, dims, max_active_dims;
@@ -49,12 +62,16 @@ class Embed final : public Command {
               field("columns", &C::columns,
                     "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
                     "{{ b }}."),
-              field("tokenizer", &C::tokenizer, "bytes, a folder or a tokenizer.json; default: the model's own."),
-              field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
+              tokenizer_flag<C>(),
+              adapter_flag<C>(),
               field("prompt_name", &C::prompt_name,
                     "Which of the folder's prompts stands before each text, as query or document; default: the one "
                     "that the folder names as such, if it does."),
               field("prompt", &C::prompt, "What stands before each text instead."),
+              field("as", &C::as,
+                    "Of a late-interaction model, whose texts have a vector of each token: what the texts are, by "
+                    "which the folder cuts them, goes on with mask tokens or skips some, and whose prompt stands "
+                    "before them; default: document. Then a line has all vectors of a text, as embeddings."),
               field(
                   "pooling", &C::pooling,
                   "What stands for a text; default: as the folder says (1_Pooling), else last of a language model and "
@@ -93,7 +110,7 @@ class Embed final : public Command {
   int run(const Invocation& call) override {
     if (!flags_.columns.empty() && !flags_.text.empty())
       throw Error(ErrorKind::usage, "--columns: not together with --text, which has no fields");
-    if (!flags_.out.empty()) io::require_replaceable(flags_.out, ErrorKind::data, kHeldEmbeddings);
+    if (!flags_.out.empty()) io::require_replaceable(flags_.out, ErrorKind::checkpoint, kHeldEmbeddings);
     if (flags_.prompt && !flags_.prompt_name.empty())
       throw Error(ErrorKind::usage, "--prompt and --prompt-name: expected one of them");
     embedder_.emplace(model_place(call.positionals[0], flags_.adapter), flags_,
@@ -103,7 +120,7 @@ class Embed final : public Command {
                                       .max_length = flags_.max_length,
                                       .dims = flags_.dims,
                                       .max_active_dims = flags_.max_active_dims});
-    prompt_ = flags_.prompt ? *flags_.prompt : embedder_->prompt(flags_.prompt_name, "--prompt-name");
+    choose_prompt();
     require_room_behind(*embedder_, prompt_);
     TextsToClassify texts(parse_columns(flags_.columns));
     const StopSignal signals;
@@ -127,9 +144,25 @@ class Embed final : public Command {
   }
 
  private:
+  void choose_prompt() {
+    const bool tokens = embedder_->gives_tokens();
+    if (flags_.as && !tokens)
+      throw Error(ErrorKind::usage, "--as: of a late-interaction model alone, whose texts have a vector of each token")
+          .hint("--prompt-name chooses the prompt of others");
+    if (tokens && !flags_.out.empty())
+      throw Error(ErrorKind::usage, "--out: the model's texts have as many vectors as tokens, which are printed; "
+                                    "expected no file")
+          .hint("hone embed … > vectors.jsonl");
+    if (flags_.as == TextKind::query) role_ = Role::query;
+    const bool usual = tokens && !flags_.prompt && flags_.prompt_name.empty();
+    prompt_ = flags_.prompt ? *flags_.prompt
+              : usual       ? embedder_->usual_prompt(role_)
+                            : embedder_->prompt(flags_.prompt_name, "--prompt-name");
+  }
+
   void add(const std::string& text, const data::Place& place) {
     StopSignal::check("embedding");
-    Embedder::Tokens tokens = embedder_->read(text, prompt_, place.text());
+    Embedder::Tokens tokens = embedder_->read(text, prompt_, place.text(), role_);
     cut_ += tokens.is_cut;
     waiting_.push_back(std::move(tokens.ids));
     if (std::ssize(waiting_) == kBatchesSorted * flags_.batch_size) embed_waiting();
@@ -144,15 +177,22 @@ class Embed final : public Command {
     std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return length(a) > length(b); });
     for (std::size_t i = 0; i < order.size(); ++i)
       place[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
-    std::vector<Tensor> made;
+    std::vector<Tensor> made, of_tokens(order.size());
     for (std::size_t begin = 0; begin < order.size(); begin += static_cast<std::size_t>(flags_.batch_size)) {
       StopSignal::check("embedding");
       std::vector<std::vector<std::int32_t>> texts;
       for (std::size_t i = begin; i < std::min(order.size(), begin + static_cast<std::size_t>(flags_.batch_size)); ++i)
         texts.push_back(std::move(waiting_[static_cast<std::size_t>(order[i])]));
-      made.push_back(embedder_->vectors(texts));
+      if (!embedder_->gives_tokens()) {
+        made.push_back(embedder_->vectors(texts));
+        continue;
+      }
+      std::size_t i = begin;
+      for (Tensor& one : embedder_->token_vectors(std::move(texts), role_))
+        of_tokens[static_cast<std::size_t>(order[i++])] = std::move(one);
     }
     waiting_.clear();
+    if (embedder_->gives_tokens()) return give_tokens(of_tokens);
     give(at::cat(made).index_select(0, host::tensor_of(place, {std::ssize(place)})).contiguous());
   }
 
@@ -164,6 +204,18 @@ class Embed final : public Command {
     const auto width = static_cast<std::size_t>(vector_SD.size(1));
     for (std::size_t at = 0; at < values.size(); at += width)
       std::cout << fmt::format("{{\"embedding\":[{}]}}\n", fmt::join(values.subspan(at, width), ","));
+  }
+
+  void give_tokens(const std::vector<Tensor>& texts) {
+    for (const Tensor& vector_ND : texts) {
+      const auto values = host::values<float>(vector_ND);
+      const auto width = static_cast<std::size_t>(vector_ND.size(1));
+      std::vector<std::string> vectors;
+      for (std::size_t at = 0; at < values.size(); at += width)
+        vectors.push_back(fmt::format("[{}]", fmt::join(values.subspan(at, width), ",")));
+      std::cout << fmt::format("{{\"embeddings\":[{}]}}\n", fmt::join(vectors, ","));
+    }
+    embedded_ += std::ssize(texts);
   }
 
   void give_sparse(const Tensor& vector_SV) {
@@ -182,7 +234,7 @@ class Embed final : public Command {
     const Tensor all_SD = at::cat(made_).contiguous();
     io::replace_safetensors(
         Env::process(), flags_.out, {{kHeldEmbeddings, "F32", all_SD.sizes().vec()}}, {{io::kHolds, kHeldEmbeddings}},
-        [&](const io::TensorSpec&) { return host::bytes(all_SD); }, ErrorKind::data);
+        [&](const io::TensorSpec&) { return host::bytes(all_SD); }, ErrorKind::checkpoint);
     log::info("{}: {} of {} numbers", flags_.out, counted(all_SD.size(0), "vector"), all_SD.size(1));
   }
 
@@ -200,6 +252,7 @@ class Embed final : public Command {
   Config flags_;
   std::optional<Embedder> embedder_;
   std::string prompt_;
+  Role role_ = Role::chosen;
   std::int64_t embedded_ = 0, cut_ = 0;
   std::vector<std::vector<std::int32_t>> waiting_;
   std::vector<Tensor> made_;
@@ -210,4 +263,5 @@ class Embed final : public Command {
 
 void register_embed(Registries& hone) { hone.commands.add<Embed>("embed", "Vectors of texts, by an embedding model."); }
 
-}  // namespace hone::cli
+}  // namespace cli
+}  // namespace hone

@@ -10,6 +10,7 @@
 #include "cli/text_length.h"
 #include "hone/data.h"
 #include "nn/finite.h"
+#include "nn/token_vectors.h"
 #include "tensor/host.h"
 #include "train/inputs.h"
 
@@ -46,6 +47,7 @@ Embedder::Embedder(const ModelPlace& place, const ModelFlags& flags, const Embed
   longest_ = text_length(place, *model_, options.max_length);
   model_->check_length(longest_, "--max-length");
   check_sparse(options);
+  check_tokens(options);
   dims_ = std::min(options.dims.value_or(folder_.dims.value_or(width_)), width_);
   if (options.dims.value_or(1) > width_)
     throw Error(ErrorKind::usage, fmt::format("--dims: got {}, expected at most {}, the size of the model's vectors",
@@ -70,6 +72,20 @@ void Embedder::check_sparse(const EmbedderOptions& options) {
   active_ = options.max_active_dims.value_or(folder_.max_active_dims.value_or(width_));
 }
 
+void Embedder::check_tokens(const EmbedderOptions& options) {
+  if (!gives_tokens()) return;
+  for (const auto& [flag, is_given] : {std::pair{"--pooling", options.pooling.has_value()},
+                                       {"--normalize", options.normalize.has_value()},
+                                       {"--dims", options.dims.has_value()}})
+    if (is_given)
+      throw Error(ErrorKind::usage, fmt::format("{}: not of a late-interaction model, whose texts have a vector of "
+                                                "each token",
+                                                flag));
+  Dataset::Options how;
+  how.max_length = longest_, how.token_vectors = folder_.token_vectors;
+  token_texts_ = data::token_vector_texts(how, *tokenizer_);
+}
+
 std::string Embedder::prompt(const std::string& name, const std::string& flag) const {
   const std::string wanted = name.empty() ? folder_.default_prompt : name;
   if (wanted.empty()) return "";
@@ -91,9 +107,11 @@ void require_room_behind(const Embedder& embedder, const std::string& prompt) {
       .hint("--max-length takes more, where the model has the positions; --prompt \"\" puts nothing before");
 }
 
-Embedder::Tokens Embedder::read(const std::string& text, const std::string& prompt, const std::string& where) const {
-  const FittedEncoding made =
-      tokenizer_->encode_fitting({.first = prompt + text, .second = {}}, static_cast<std::size_t>(longest_));
+Embedder::Tokens Embedder::read(const std::string& text, const std::string& prompt, const std::string& where,
+                                Role role) const {
+  const auto longest = static_cast<std::size_t>(longest_);
+  const FittedEncoding made = tokenizer_->encode_fitting({.first = prompt + text, .second = {}},
+                                                         token_texts_ ? token_texts_->most(role, longest) : longest);
   if (made.ids.empty())
     throw Error(ErrorKind::data,
                 where + ": nothing to embed; the text has no tokens, and the tokenizer puts none around it");
@@ -131,6 +149,32 @@ Tensor Embedder::vectors(const std::vector<std::vector<std::int32_t>>& texts, st
   if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
     throw nn::not_finite(*model_, "a vector");
   return made_SD;
+}
+
+std::vector<Tensor> Embedder::token_vectors(std::vector<std::vector<std::int32_t>> texts, Role role) const {
+  const c10::NoGradGuard no_grad;
+  std::vector<HostRow> rows;
+  for (std::vector<std::int32_t>& ids : texts) {
+    const std::int64_t real = std::ssize(ids);
+    token_texts_->expand(role, ids);
+    HostDoc doc{.ids = {ids.begin(), ids.end()}, .targets = {}, .role = role};
+    doc.targets.assign(ids.size(), kNoTarget);
+    token_texts_->put(real, doc);
+    rows.push_back({std::move(doc)});
+  }
+  const Batch batch = to_batch(pad(rows, training::pad_id_of(*tokenizer_, model_->vocab_size()))).to(model_->device());
+  Pass pass(batch);
+  const nn::TokenVectors found =
+      nn::token_vectors(*model_, model_->forward(batch, pass), batch, folder_.normalize, pass);
+  const Tensor made = host::read(found.vector_SLD.to(at::kFloat).contiguous());
+  const Tensor counts = host::read(found.counts_SL.sum(1).to(at::kLong).contiguous());
+  const auto values = host::values<float>(made);
+  if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
+    throw nn::not_finite(*model_, "a vector");
+  std::vector<Tensor> all;
+  for (std::int64_t i = 0; i < made.size(0); ++i)
+    all.push_back(made[i].narrow(0, 0, host::values<std::int64_t>(counts)[static_cast<std::size_t>(i)]).contiguous());
+  return all;
 }
 
 }  // namespace hone::cli

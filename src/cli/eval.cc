@@ -18,6 +18,7 @@
 #include "cli/named_files.h"
 #include "cli/output.h"
 #include "cli/read_data.h"
+#include "cli/record_flags.h"
 #include "cli/run_recipe.h"
 #include "cli/text_length.h"
 #include "data/choose_template.h"
@@ -31,9 +32,11 @@
 #include "hone/registry.h"
 #include "hub/cross_encoder.h"
 #include "hub/sentence_files.h"
+#include "hub/token_vector_files.h"
 #include "io/safetensors_writer.h"
 #include "nn/regression_loss.h"
 #include "nn/text_embedding.h"
+#include "objectives/late_neighbours.h"
 #include "objectives/neighbours.h"
 #include "objectives/sparse_neighbours.h"
 #include "text/tokenizer/language.h"
@@ -66,12 +69,8 @@ class Eval final : public Command {
       return std::tuple_cat(
           std::tuple{
               field("data", &C::data, "File to evaluate on, or name=file; may be given several times."),
-              field("columns", &C::columns,
-                    "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
-                    "{{ b }}; may be given several times."),
-              field(
-                  "ignore", &C::ignore,
-                  "Field that other kinds of training use and that is to be passed over; may be given several times."),
+              columns_flag<C>(),
+              ignore_flag<C>(),
               field("image_folder", &C::image_folder,
                     "Folder that the paths of pictures start from; default: the file's own."),
               field(
@@ -84,11 +83,8 @@ class Eval final : public Command {
                   "token_classification, or process_reward where "
                   "its labels are false and true, of one that answers questions question_answering. Pairs "
                   "of answers are for preference and reward."),
-              field("tokenizer", &C::tokenizer,
-                    "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
-              field("adapter", &C::adapter,
-                    "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names "
-                    "its model itself."),
+              tokenizer_or_none_flag<C>(),
+              adapter_of_run_flag<C>(),
               field("logits", &C::logits,
                     "Also write the fp32 logits of each row to this safetensors file, as logits.<row> of shape [T,V]."),
               field("max_length", &C::max_length,
@@ -105,11 +101,8 @@ class Eval final : public Command {
                     "Which tokens are scored: all, the assistant's turns, the last of them, or the completion; "
                     "default: all "
                     "of a text, the completion of a pair, the assistant's turns of a conversation."),
-              field("chat_template", &C::chat_template,
-                    "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
-              field("chat_template_kwargs", &C::chat_template_kwargs,
-                    "Variables of the chat template for conversations that do not say otherwise, a JSON object as in "
-                    "'{\"enable_thinking\": false}'."),
+              chat_template_flag<C>(),
+              chat_template_kwargs_flag<C>(),
               field("src_lang", &C::src_lang,
                     "Of translators of many languages: the token of the sources' language, as en_XX or eng_Latn, in "
                     "place of the one that the tokenizer puts around a text."),
@@ -144,7 +137,7 @@ class Eval final : public Command {
       throw Error(ErrorKind::usage, "--logits: goes with one --data only");
     const std::vector<Metric> metrics = read_metrics(flags_.metric);
     check_names();
-    if (!flags_.logits.empty()) io::require_replaceable(flags_.logits, ErrorKind::data, kLogits);
+    if (!flags_.logits.empty()) io::require_replaceable(flags_.logits, ErrorKind::checkpoint, kLogits);
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
     const auto tokenizer = data::with_chat_template(tokenizer_of(place, flags_.tokenizer), flags_.chat_template,
                                                     "--chat-template");
@@ -212,6 +205,8 @@ class Eval final : public Command {
   }
 
   training::Evaluations evaluations_for(const Model& model, std::vector<Metric> metrics) const {
+    if (metrics.empty() && embeds_ && embeds_->token_vectors)
+      return {objectives::make_late_neighbours(embeds_->normalize, hub::token_similarity(*embeds_))};
     if (metrics.empty() && embeds_ && embeds_->splade)
       return {objectives::make_sparse_neighbours(*embeds_->splade, objectives::Neighbours::either,
                                                  sparse_similarity(model))};
@@ -359,6 +354,7 @@ class Eval final : public Command {
     options.keep_references = writes_answers_;
     if (reads_pictures_) options.pictures = training::pictures_of(model, place_.folder);
     if (embeds_) {
+      options.token_vectors = embeds_->token_vectors;
       options.query_prompt = embeds_->prompt({"query"});
       options.document_prompt = embeds_->prompt({"document", "passage"});
     }

@@ -17,6 +17,7 @@
 #include "hub/gguf/write.h"
 #include "hub/own_tokenizer.h"
 #include "io/json.h"
+#include "io/new_file.h"
 #include "io/ownership.h"
 
 namespace hone::cli {
@@ -98,14 +99,13 @@ std::string taken(const GgufHow& how) { return how.out.string() + ": is there al
 
 // Moves what is there aside, if it is hone's, and puts the new file in its place. Asked once more: writing takes a
 // while, and meanwhile anybody may have put another file there.
-void put_in_place(const Folder& folder, const std::string& hidden, const std::string& name, const GgufHow& how) {
-  if (how.replace && folder.exists(name)) {
-    require_ours(folder, name, taken(how));
-    const std::string kept = io::set_aside(folder, name, name);
-    log::info("{}: the file that was there is now {}", (folder.path() / name).string(), kept);
+void put_in_place(io::NewFile& file, const GgufHow& how) {
+  if (how.replace && file.folder().exists(file.name())) {
+    require_ours(file.folder(), file.name(), taken(how));
+    const std::string kept = io::set_aside(file.folder(), file.name(), file.name());
+    log::info("{}: the file that was there is now {}", file.path().string(), kept);
   }
-  folder.rename(hidden, folder, name);
-  folder.sync();
+  file.appear();
 }
 
 // Returns its size.
@@ -113,22 +113,12 @@ std::uint64_t write_file(const GgufHow& how, const io::GgufKeys& keys, const ggu
                          const gguf::FullWeights& weights) {
   std::vector<io::GgufTensor> tensors;
   for (const gguf::Planned& one : plan.tensors) tensors.push_back(one.tensor);
-  const fs::path file = fs::absolute(how.out).lexically_normal();
-  const Folder folder = Env::process().make_folders(file.parent_path());
-  const std::string name = file.filename().string(), hidden = Folder::kNew + name;
-  folder.remove(hidden);  // of a process that was killed here
-  try {
-    io::GgufWriter writer(folder.create(hidden), keys, tensors);
-    gguf::write_tensors(writer, plan, weights, [] { StopSignal::check("exporting"); });
-    const std::uint64_t size = writer.size();
-    writer.finish();
-    put_in_place(folder, hidden, name, how);
-    return size;
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(file.parent_path() / hidden, ignored);  // frees the space
-    throw;
-  }
+  io::NewFile file(Env::process(), how.out, ErrorKind::checkpoint);
+  io::GgufWriter writer(file.create(), keys, tensors);
+  gguf::write_tensors(writer, plan, weights, [] { StopSignal::check("exporting"); });
+  writer.finish();
+  put_in_place(file, how);
+  return writer.size();
 }
 
 }  // namespace

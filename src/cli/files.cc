@@ -25,7 +25,7 @@ void write_logits(const CausalLm& model, const Dataset& data, const std::string&
     logits_TV = host::read(logits_TV);
     return host::bytes(logits_TV);
   };
-  io::replace_safetensors(Env::process(), path, specs, {{io::kHolds, kLogits}}, bytes_of, ErrorKind::data);
+  io::replace_safetensors(Env::process(), path, specs, {{io::kHolds, kLogits}}, bytes_of, ErrorKind::checkpoint);
 }
 
 }  // namespace hone::cli

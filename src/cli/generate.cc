@@ -15,9 +15,11 @@
 #include "base/strings.h"
 #include "cli/answers_in_order.h"
 #include "cli/chat_prompts.h"
+#include "cli/generation_flags.h"
 #include "cli/model_place.h"
 #include "cli/output.h"
 #include "cli/prompt_file.h"
+#include "cli/record_flags.h"
 #include "cli/standard_streams.h"
 #include "cli/utf8.h"
 #include "data/choose_template.h"
@@ -67,8 +69,8 @@ std::string_view name_of(FinishReason reason) {
 
 class Generate final : public Command {
  public:
-  struct Config : ModelFlags {
-    using Base = ModelFlags;
+  struct Config : GenerationFlags {
+    using Base = GenerationFlags;
     std::vector<std::string> prompt, image;
     std::string prompts, tokenizer, adapter, system, chat_template, chat_template_kwargs, src_lang, tgt_lang;
     bool chat = false;
@@ -107,9 +109,7 @@ class Generate final : public Command {
                     "With --chat: further variables of the template as a JSON object, as in {\"enable_thinking\": "
                     "false}."),
               field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
-              field("adapter", &C::adapter,
-                    "Folder of a LoRA adapter, of PEFT or of a run, to put on the model; a run that trained one names "
-                    "its model itself."),
+              adapter_of_run_flag<C>(),
               field(
                   "max_new_tokens", &C::max_new_tokens,
                   "Tokens to generate at most; default: what the model's generation_config.json says (max_new_tokens, "
@@ -202,6 +202,8 @@ class Generate final : public Command {
     const Tokenizer& reads = of_places ? *of_places : *tokenizer;
     for (const Prompt& prompt : prompts) ids.push_back(encode(reads, prompt.text)), widen(prompt, reads, ids.back());
     GenerateConfig config = defaults_of(place, *model);
+    if (!flags_.tgt_lang.empty() && flags_.forced_bos_token_id)
+      throw Error(ErrorKind::usage, "--tgt-lang and --forced-bos-token-id: expected one of them");
     if (!flags_.tgt_lang.empty())
       config.forced_bos_token_id = text::LanguageMark(*tokenizer, flags_.tgt_lang, "--tgt-lang").id();
     Generator generator(*model, tokenizer);
@@ -377,11 +379,13 @@ class Generate final : public Command {
   bool is_alone() const { return flags_.chat || reads_sources_; }  // the answer, without what it answers
 
   GenerateConfig defaults_of(const ModelPlace& place, const Model& model) const {
+    flags_.check(model);
     return merged(generation_defaults(generation_folder(place).string(), model.vocab_size()));
   }
 
   GenerateConfig merged(GenerateConfig config) const {
     generate::take_given(flags_, config);
+    flags_.take(config, flags_.max_new_tokens.has_value(), flags_.ignore_eos);
     if (std::find(flags_.stop.begin(), flags_.stop.end(), "") != flags_.stop.end())
       throw Error(ErrorKind::usage, "--stop: got an empty text, expected one to stop at");
     if (!flags_.stop.empty()) config.stop = flags_.stop;

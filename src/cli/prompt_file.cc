@@ -4,14 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/strings.h"
 #include "cli/chat_prompts.h"
+#include "data/fields.h"
 #include "data/files.h"
 #include "data/indexed_line.h"
 #include "data/source.h"
+#include "data/table_header.h"
+#include "data/templates.h"
 #include "hone/error.h"
 #include "io/csv.h"
 #include "io/json.h"
@@ -26,6 +30,7 @@ namespace {
 using nlohmann::ordered_json;
 using Each = std::function<void(const ordered_json&, const data::Place&)>;
 using Columns = std::map<std::string, std::string>;
+using Cells = std::vector<std::string>;
 
 constexpr const char* kStandardInput = "/dev/stdin";
 constexpr io::JsonLimits kLine{.bytes = io::kMaxLine, .keeps_integers = true};
@@ -61,25 +66,55 @@ void read_json(io::ByteReader bytes, const Each& each) {
 
 // The names of a table's columns, and of those that say what is asked the first, which may be empty.
 struct TableColumns {
-  std::vector<std::string> names;
+  Cells names;
   std::string asked;
+  bool is_header = true;  // the first line is no record
 };
 
-// renamed: who reads other columns says itself what is missing.
-TableColumns read_table_columns(io::CsvReader& rows, const std::string& path, const Columns& renamed) {
-  TableColumns columns;
-  if (!rows.next(columns.names)) return {};
-  const std::vector<std::string>& names = columns.names;
-  const auto has = [&](const std::string& name) { return std::count(names.begin(), names.end(), name); };
+// Under the number that it is asked for by, in a table with names.
+void name_by_number(Cells& names, const Columns& columns, const data::ColumnTemplates& templates) {
+  for (const auto& [known, source] : columns) {
+    const std::optional<std::size_t> number = data::column_number(source, names.size());
+    if (!number || std::count(names.begin(), names.end(), source) > 0) continue;
+    std::string& name = names[*number - 1];
+    if (templates.variables().contains(name))
+      throw Error(ErrorKind::usage, fmt::format("--columns: {} by its number {} and by its name; expected one of them",
+                                                hone::quoted(name), source));
+    name = source;
+  }
+}
+
+// Whether the first line names them, as `hone train` finds out.
+bool names_columns(const Cells& first, const Columns& columns, const data::ColumnTemplates& templates) {
+  Cells read = {"prompt", "messages", "conversations", "question", "context", "tokens", "completion", "completions"};
+  for (const RecordKind kind : {RecordKind::labelled, RecordKind::ranked})
+    for (const std::string& known : data::table_fields(kind)) read.push_back(known);
+  for (std::string& known : read)
+    if (const auto other = columns.find(known); other != columns.end()) known = other->second;
+  return data::looks_like_header(first, read, columns, templates);
+}
+
+TableColumns read_table_columns(const Cells& first, const std::string& path, const std::optional<Columns>& renamed) {
+  TableColumns columns{.names = first, .asked = {}};
+  const auto has = [&](const std::string& name) {
+    return std::count(columns.names.begin(), columns.names.end(), name);
+  };
+  if (renamed) {
+    const data::ColumnTemplates templates(*renamed);
+    columns.is_header = names_columns(first, *renamed, templates);
+    if (columns.is_header) name_by_number(columns.names, *renamed, templates);
+    else columns.names = data::numbered_columns(path, first, true, "--columns by its names if it names the columns");
+  }
   for (const char* known : {"prompt", "text", "messages", "conversations"}) {
-    const auto other = renamed.find(known);
-    const std::string name = other == renamed.end() ? known : other->second;
+    const auto other = renamed ? renamed->find(known) : Columns::const_iterator();
+    const std::string name = !renamed || other == renamed->end() ? known : other->second;
     if (columns.asked.empty() && has(name) > 0) columns.asked = name;
   }
-  if (columns.asked.empty() && renamed.empty())
-    throw Error(ErrorKind::data, fmt::format("{}: no column \"prompt\" or \"text\"; found {}", path, list_names(names)))
+  if (columns.asked.empty() && !renamed)
+    throw Error(ErrorKind::data,
+                fmt::format("{}: no column \"prompt\" or \"text\"; found {}", path, list_names(columns.names)))
         .hint("the first line names the columns");
-  for (const std::string& name : names)
+  for (const std::string& name : columns.names)
     if (!name.empty() && has(name) > 1)
       throw Error(ErrorKind::data, fmt::format("{}: two columns are called {}", path, hone::quoted(name)));
   return columns;
@@ -95,11 +130,13 @@ ordered_json cell_value(const std::string& name, const std::string& cell, const 
 }
 
 // A row is an object of its cells; an empty one says nothing, as null does where there is one.
-void read_table(const std::string& path, char separator, const Each& each, const Columns& renamed) {
+void read_table(const std::string& path, char separator, const Each& each, const std::optional<Columns>& renamed) {
   io::CsvReader rows(path, separator, [] {});
-  const auto [names, asked] = read_table_columns(rows, path, renamed);
-  std::vector<std::string> cells;
-  while (!names.empty() && rows.next(cells)) {
+  Cells cells;
+  if (!rows.next(cells)) return;
+  const auto [names, asked, is_header] = read_table_columns(cells, path, renamed);
+  if (is_header && !rows.next(cells)) return;
+  do {
     if (cells.size() != names.size())
       throw Error(ErrorKind::data,
                   fmt::format("{}: got {} fields, expected {}", rows.where(), cells.size(), names.size()));
@@ -109,7 +146,7 @@ void read_table(const std::string& path, char separator, const Each& each, const
       if (!cells[i].empty()) row[names[i]] = cell_value(names[i], cells[i], place);
     if (!ChatPrompts::asks(row) && !asked.empty() && !row.contains(asked)) row[asked] = "";
     each(row, place);
-  }
+  } while (rows.next(cells));
 }
 
 // Texts of any depth, but for those of pictures.
@@ -133,7 +170,7 @@ void read_parquet(const std::string& path, const Each& each) {
 
 }  // namespace
 
-void read_prompt_file(const std::string& given, const Each& each, const Columns& columns) {
+void read_prompt_file(const std::string& given, const Each& each, const std::optional<Columns>& columns) {
   const std::string path = data::is_standard_input(given) ? kStandardInput : given;
   const bool by_content = io::is_pipe(path) && !data::has_data_extension(path);
   const std::string named = by_content ? "" : data::kind_of(path);

@@ -47,7 +47,7 @@ bool may_have_ids(const std::vector<DataFile>& files, const Dataset::Options& op
     Record first;
     data::EntryReader reader(data::files_of(entry, true).files, options.records, options.problem_type, {},
                              options.pictures != nullptr);
-    reader.set_teacher(options.teacher_log_probs.has_value());
+    reader.set_teacher(options.teacher_log_probs.has_value(), options.teacher_temperature);
     return reader.next(first) && first.as<IdsRecord>();
   });
 }
@@ -60,14 +60,7 @@ DataToInspect from_recipe(const std::string& path) {
                                             : load_tokenizer(recipe.tokenizer);
   found.tokenizer = data::with_chat_template(std::move(tokenizer), recipe.data.chat_template, "data.chat_template");
   const Needs needs = training::make_objective(recipe)->needs();
-  Dataset::Options options = training::dataset_options(recipe.data, needs.records);
-  options.problem_type = needs.problem_type;
-  options.token_labels = needs.token_labels;
-  options.questions = needs.questions;
-  options.teacher_log_probs = needs.teacher_log_probs;
-  options.targets = training::target_options(needs, nullptr);
-  options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
-  options.labels = needs.labels;
+  Dataset::Options options = training::dataset_options(recipe.data, needs, nullptr);
   // What may be looked at before the model is there.
   if (needs.pictures && !recipe.model.texts_only && !recipe.model.path.empty() &&
       std::filesystem::exists(recipe.model.path))

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/record_flags.h"
 #include "hone/config.h"
 #include "hone/data.h"
 
@@ -45,11 +46,8 @@ struct DataFlags : TokenFlags {
     using C = DataFlags;
     return std::tuple{
         field("tokenizer", &C::tokenizer, "bytes, none (for rows of ids), a folder or a tokenizer.json."),
-        field("columns", &C::columns,
-              "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
-              "{{ b }}; may be given several times."),
-        field("ignore", &C::ignore,
-              "Field that other kinds of training use and that is to be passed over; may be given several times."),
+        columns_flag<C>(),
+        ignore_flag<C>(),
         field("image_folder", &C::image_folder,
               "Folder that the paths of pictures start from; default: the file's own."),
         field("max_length", &C::max_length, "Longest row in tokens.", at_least(1)),
@@ -67,16 +65,13 @@ struct DataFlags : TokenFlags {
         field("problem_type", &C::problem_type,
               "Of labelled records: what the field label has: one label, several (multi_label_classification) or "
               "numbers (regression)."),
-        field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token."),
+        append_eos_flag<C>(),
         field(
             "loss", &C::loss,
             "Which tokens are learnt: all, the assistant's turns, the last of them, or the completion; default: all of "
             "a text, the completion of a pair, the assistant's turns of a conversation."),
-        field("chat_template", &C::chat_template,
-              "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
-        field("chat_template_kwargs", &C::chat_template_kwargs,
-              "Variables of the chat template for conversations that do not say otherwise, a JSON object as in "
-              "'{\"enable_thinking\": false}'."),
+        chat_template_flag<C>(),
+        chat_template_kwargs_flag<C>(),
         field("max_samples", &C::max_samples, "Only this many records of each file, the first ones.", at_least(1)),
         field("doc_stride", &C::doc_stride, "Of questions: tokens that two windows of a text share; default: 128.",
               at_least(0))};

@@ -12,6 +12,7 @@
 #include "cli/chat_prompts.h"
 #include "cli/model_place.h"
 #include "cli/output.h"
+#include "cli/record_flags.h"
 #include "cli/served_scores.h"
 #include "cli/served_vectors.h"
 #include "data/choose_template.h"
@@ -89,7 +90,7 @@ class Serve final : public Command {
                     "Write a line for each request to stderr: when, from where, path, status, milliseconds, tokens; "
                     "nothing of its texts."),
               field("tokenizer", &C::tokenizer, "Folder or tokenizer.json; default: the model's own."),
-              field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
+              adapter_flag<C>(),
               field("chat_template", &C::chat_template,
                     "A chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
               field(
@@ -176,6 +177,11 @@ class Serve final : public Command {
       throw Error(ErrorKind::usage, fmt::format("{}: a sparse encoder; hone serve gives dense vectors",
                                                 embedding_folder(place).string()))
           .hint("hone embed gives sparse ones");
+    if (embedder.gives_tokens())
+      throw Error(ErrorKind::usage, fmt::format("{}: its texts have a vector of each token; hone serve gives one of "
+                                                "a text",
+                                                embedding_folder(place).string()))
+          .hint("hone embed gives those of tokens");
     serve::EmbeddingService service(
         served_vectors(embedder, front_options(call), flags_.batch_size, flags_.queue));
     return serve_until_stopped(service, [&](int port) { tell_vectors(call, served_name(call), embedder, port); });

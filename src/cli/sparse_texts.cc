@@ -65,7 +65,7 @@ void write_sparse(const std::string& path, const std::vector<SparseText>& texts,
                            {"shape", "I64", {2}},
                            {"values", "F32", {std::ssize(values)}}},
                           {{io::kHolds, kHeldEmbeddings}},
-                          [&](const io::TensorSpec& one) { return bytes.at(one.name); }, ErrorKind::data);
+                          [&](const io::TensorSpec& one) { return bytes.at(one.name); }, ErrorKind::checkpoint);
 }
 
 }  // namespace hone::cli

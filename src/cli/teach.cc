@@ -3,17 +3,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <numeric>
 #include <optional>
 
-#include "base/env.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/strings.h"
 #include "cli/model_place.h"
 #include "cli/read_data.h"
+#include "cli/record_flags.h"
+#include "cli/taught_file.h"
 #include "cli/teacher_says.h"
 #include "cli/text_length.h"
 #include "data/choose_template.h"
@@ -22,12 +23,10 @@
 #include "data/tokenise.h"
 #include "hone/command.h"
 #include "hone/registry.h"
-#include "io/ownership.h"
+#include "hub/hash.h"
 
 namespace hone::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::size_t kBatchesAsked = 16;  // so many are sorted by length before they are computed
 
@@ -54,44 +53,6 @@ std::string line_of(const Tokens& tokens, const TeacherLogProbs& said) {
                      places_text(said, said.ids));
 }
 
-// Lines for standard output, or for a file that appears when it is whole.
-class TaughtFile {
- public:
-  explicit TaughtFile(const std::string& path) {
-    if (path.empty()) return;
-    path_ = fs::absolute(path).lexically_normal();
-    io::require_writable(path_.parent_path(), ErrorKind::data);
-    if (std::error_code ignored; fs::exists(fs::symlink_status(path_, ignored)))
-      throw Error(ErrorKind::data, path + ": is there already; nothing was written")
-          .hint("choose another name, or move it away");
-    folder_.emplace(Env::process().open_folder(path_.parent_path(), ErrorKind::data));
-    folder_->remove(hidden());  // of a process that was killed here
-    out_.emplace(folder_->create(hidden()));
-  }
-  TaughtFile(const TaughtFile&) = delete;
-  ~TaughtFile() {
-    if (!out_) return;
-    out_.reset();
-    std::error_code ignored;
-    fs::remove(path_.parent_path() / hidden(), ignored);  // frees the space
-  }
-  void write(const std::string& line) { out_ ? out_->write(line) : void(std::cout << line); }
-  void finish() {
-    if (!out_) return;
-    out_->sync();
-    out_->close();
-    folder_->rename(hidden(), *folder_, path_.filename().string());
-    folder_->sync();
-    out_.reset();
-  }
-
- private:
-  std::string hidden() const { return Folder::kNew + path_.filename().string(); }
-  fs::path path_;
-  std::optional<Folder> folder_;
-  std::optional<OutFile> out_;
-};
-
 class Teach final : public Command {
  public:
   struct Config : ModelFlags {
@@ -110,31 +71,23 @@ class Teach final : public Command {
               field("data", &C::data, "File of records, in any form that a language model is trained on."),
               field("out", &C::out,
                     "Write the records to this JSON Lines file, which appears when it is whole, instead of printing "
-                    "them."),
+                    "them; what was stopped goes on where it was."),
               field("top_k", &C::top_k, "So many of the likeliest tokens at each place.", at_least(1)),
               field("temperature", &C::temperature,
                     "What logits are divided by; a training is told of another than 1 by "
                     "objective.teacher_temperature.",
                     {.low = 0.01, .high = 100}),
-              field("columns", &C::columns,
-                    "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
-                    "{{ b }}; may be given several times."),
-              field(
-                  "ignore", &C::ignore,
-                  "Field that other kinds of training use and that is to be passed over; may be given several times."),
-              field("tokenizer", &C::tokenizer,
-                    "bytes, none (for rows of ids), a folder or a tokenizer.json; default: the model's own."),
-              field("adapter", &C::adapter, "Folder of a LoRA adapter, of PEFT or of a run, to put on the model."),
-              field("append_eos", &C::append_eos, "End each text with the tokenizer's end-of-sequence token."),
+              columns_flag<C>(),
+              ignore_flag<C>(),
+              tokenizer_or_none_flag<C>(),
+              adapter_flag<C>(),
+              append_eos_flag<C>(),
               field("loss", &C::loss,
                     "Which tokens are learnt, and asked about: all, the assistant's turns, the last of them, or the "
                     "completion; default: all of a text, the completion of a pair, the assistant's turns of a "
                     "conversation."),
-              field("chat_template", &C::chat_template,
-                    "Chat template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
-              field("chat_template_kwargs", &C::chat_template_kwargs,
-                    "Variables of the chat template for conversations that do not say otherwise, a JSON object as in "
-                    "'{\"enable_thinking\": false}'."),
+              chat_template_flag<C>(),
+              chat_template_kwargs_flag<C>(),
               field("max_length", &C::max_length,
                     "Most tokens of a record; default: the positions the model was made for, at most 2048. Longer "
                     "ones lose their end; how many is said.",
@@ -156,7 +109,7 @@ class Teach final : public Command {
 
   int run(const Invocation& call) override {
     if (flags_.data.empty()) throw Error(ErrorKind::usage, "--data: missing; expected a file of records");
-    TaughtFile file(flags_.out);
+    if (!flags_.out.empty()) file_.emplace(flags_.out);
     const ModelPlace place = model_place(call.positionals[0], flags_.adapter);
     const auto tokenizer = data::with_chat_template(tokenizer_of(place, flags_.tokenizer), flags_.chat_template,
                                                     "--chat-template");
@@ -168,14 +121,42 @@ class Teach final : public Command {
     most_ = static_cast<std::size_t>(flags_.max_length.value_or(usual_length(*model_)));
     model_->check_length(static_cast<std::int64_t>(most_), "--max-length");
     const StopSignal signals;
-    ask_all(lm, *tokenizer, file);
-    file.finish();
+    if (file_) there_ = file_->begin(facts(place, *tokenizer));
+    ask_and_keep(lm, *tokenizer);
+    if (file_) file_->finish();
     tell();
     return 0;
   }
 
  private:
-  void ask_all(const CausalLm& lm, const Tokenizer& tokenizer, TaughtFile& file) {
+  // What decides about the rows, but for the records themselves.
+  TaughtFacts facts(const ModelPlace& place, const Tokenizer& tokenizer) const {
+    TaughtFacts made{{"model", hub::hash_of_folder(place.folder)}, {"tokenizer", tokenizer.fingerprint}};
+    if (!place.adapter.empty()) made["adapter"] = hub::hash_of_folder(place.adapter);
+    const config::Node options = config::write(flags_);
+    for (const auto& [option, value] : options.entries())
+      if (option != "data" && option != "out" && option != "tokenizer" && option != "adapter")
+        made["--" + replace_all(option, "_", "-")] = trim(config::to_json(value, 0));
+    return made;
+  }
+
+  // What was said stays when the rest cannot be asked.
+  void ask_and_keep(const CausalLm& lm, const Tokenizer& tokenizer) {
+    const auto kept = [&] { return file_ ? file_->keep() : ""; };
+    try {
+      ask_all(lm, tokenizer);
+    } catch (Error& error) {
+      const std::string words = kept();
+      if (!words.empty() && error.kind() == kStopped) throw std::move(error).hint(words);
+      if (!words.empty()) log::info("{}: {}", flags_.out, words);
+      throw;
+    } catch (const std::exception&) {  // of LibTorch, as when memory is short
+      if (const std::string words = kept(); !words.empty()) log::info("{}: {}", flags_.out, words);
+      throw;
+    }
+  }
+
+  void ask_all(const CausalLm& lm, const Tokenizer& tokenizer) {
     DataFile entry;
     entry.path = flags_.data, entry.columns = parse_columns(flags_.columns), entry.ignore = flags_.ignore;
     entry.max_samples = flags_.max_samples;
@@ -186,9 +167,10 @@ class Teach final : public Command {
     const data::Tokenising how(tokenizer, options);
     data::each_tokens(entry, how, [&](const data::RecordTokens& tokens, const Record& record) {
       take(tokens, {entry.path, record.line});
-      if (waiting_.size() == kBatchesAsked * static_cast<std::size_t>(flags_.batch_size)) ask_waiting(lm, file);
+      if (waiting_.size() == kBatchesAsked * static_cast<std::size_t>(flags_.batch_size)) ask_waiting(lm);
     });
-    ask_waiting(lm, file);
+    if (records_ < there_) file_->check_records("");  // fewer than rows
+    ask_waiting(lm);
     if (records_ == 0) throw Error(ErrorKind::data, flags_.data + ": no records with a token that is learnt");
   }
 
@@ -205,11 +187,14 @@ class Teach final : public Command {
       throw Error(ErrorKind::data, fmt::format("{}: token id {}; expected less than the model's vocabulary of {}",
                                                place.text(), highest, model_->vocab_size()))
           .hint("is this the model's tokenizer?");
-    waiting_.push_back(std::move(tokens));
+    seen_.update_int(tokens.ids.size());
+    seen_.update(std::as_bytes(std::span(tokens.ids))).update(std::as_bytes(std::span(tokens.labels)));
+    if (records_ == there_) return waiting_.push_back(std::move(tokens));
+    if (++records_ == there_) file_->check_records(hex64(seen_.digest64()));
   }
 
   // Documents of like length are computed together, and written in their order.
-  void ask_waiting(const CausalLm& lm, TaughtFile& file) {
+  void ask_waiting(const CausalLm& lm) {
     std::vector<std::size_t> order(waiting_.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
@@ -224,8 +209,9 @@ class Teach final : public Command {
       const std::vector<TeacherLogProbs> said = teacher_says(lm, documents, {flags_.top_k, flags_.temperature});
       for (std::size_t i = begin; i < end; ++i) lines[order[i]] = line_of(documents[i - begin], said[i - begin]);
     }
-    for (const std::string& line : lines) file.write(line);
-    records_ += std::ssize(lines);
+    if (file_) file_->write(lines, hex64(seen_.digest64()));
+    else for (const std::string& line : lines) std::cout << line;
+    records_ += std::ssize(lines), there_ = records_;
     waiting_.clear();
   }
 
@@ -240,7 +226,11 @@ class Teach final : public Command {
   Config flags_;
   std::unique_ptr<Model> model_;
   std::size_t most_ = 0;
-  std::int64_t records_ = 0, cut_ = 0, passed_over_ = 0;
+  std::optional<TaughtFile> file_;
+  std::int64_t there_ = 0;    // rows that are written
+  std::int64_t records_ = 0;  // that they are of, as far as these have been read again
+  std::int64_t cut_ = 0, passed_over_ = 0;
+  Hasher seen_;  // of all records that have a row, or wait for one
   std::vector<Tokens> waiting_;
 };
 

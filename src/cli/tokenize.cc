@@ -10,6 +10,7 @@
 #include "cli/standard_streams.h"
 #include "cli/tokenize_chat.h"
 #include "data/choose_template.h"
+#include "data/template_variables.h"
 #include "hone/command.h"
 #include "hone/registry.h"
 #include "hone/text.h"
@@ -23,7 +24,7 @@ class Tokenize final : public Command {
     bool decode = false, lines = false, special = true, characters = false;
     bool chat = false, rendered = false;
     std::optional<Loss> loss;
-    std::string chat_template;
+    std::string chat_template, chat_template_kwargs;
     static constexpr auto fields() {
       return std::tuple{
           field("decode", &Config::decode, "The input is ids, separated by spaces or commas; print their text."),
@@ -40,7 +41,10 @@ class Tokenize final : public Command {
                 "With --chat: which tokens are learnt: all, the assistant's turns, the last of them, or the "
                 "completion."),
           field("chat_template", &Config::chat_template,
-                "With --chat: a template instead of the tokenizer's own: a file, a text, or a name such as chatml.")};
+                "With --chat: a template instead of the tokenizer's own: a file, a text, or a name such as chatml."),
+          field("chat_template_kwargs", &Config::chat_template_kwargs,
+                "With --chat: further variables of the template as a JSON object, as in {\"enable_thinking\": "
+                "false}; a record's own come first.")};
     }
   };
   explicit Tokenize(const Config& config) : config_(config) {}
@@ -62,7 +66,7 @@ class Tokenize final : public Command {
     const std::string text = call.positionals.size() > 1 ? call.positionals[1] : read_standard_input();
     if (config_.chat) {
       const char* source = call.positionals.size() > 1 ? "TEXT" : "stdin";
-      print_chats(*tokenizer, text, {source, config_.loss, json_, config_.rendered});
+      print_chats(*tokenizer, text, {source, config_.loss, config_.chat_template_kwargs, json_, config_.rendered});
       return 0;
     }
     for (const std::string& one : config_.lines ? lines_of(text) : std::vector{text})
@@ -75,6 +79,8 @@ class Tokenize final : public Command {
     const auto fail = [](const char* what) { throw Error(ErrorKind::usage, what); };
     if (config_.loss && !config_.chat) fail("--loss: only with --chat");
     if (!config_.chat_template.empty() && !config_.chat) fail("--chat-template: only with --chat");
+    if (!config_.chat_template_kwargs.empty() && !config_.chat) fail("--chat-template-kwargs: only with --chat");
+    data::check_variables(config_.chat_template_kwargs, "--chat-template-kwargs");
     if (config_.rendered && !config_.chat) fail("--rendered: only with --chat");
     if (config_.chat && config_.decode) fail("--chat and --decode: only one of them");
     if (config_.chat && config_.lines) fail("--lines: not with --chat, where a line is a record anyway");

@@ -13,6 +13,7 @@
 #include "cli/shown_token.h"
 #include "data/fields.h"
 #include "data/indexed_line.h"
+#include "data/template_variables.h"
 #include "data/tokenise.h"
 #include "io/json.h"
 #include "text/chat/chat_mask.h"
@@ -65,8 +66,11 @@ std::string rendered(const Record& record, const data::Tokenising& how, const st
   const auto* conversation = record.as<ChatRecord>();
   if (!conversation) throw Error(ErrorKind::data, place + ": --rendered: a record of ids has no text");
   const text::Chat chat = text::chat_for(how.chat_template(), conversation->chat, place);
-  return during("rendering " + place,
-                [&] { return how.chat_template().render(chat, {.now = text::kTrainingDate}).text; });
+  return during("rendering " + place, [&] {
+    const auto rendered = how.chat_template().render(chat, {.now = text::kTrainingDate});
+    text::check_variables(how.chat_template(), chat, place);
+    return rendered.text;
+  });
 }
 
 void print_rendered(const std::string& text, bool json) {
@@ -84,6 +88,8 @@ void print_chats(const Tokenizer& tokenizer, const std::string& input, const Cha
   const auto print = [&](const ordered_json& value, std::int64_t line) {
     Record record;
     fields.read(value, {how.source, line}, record);
+    if (auto* chat = std::get_if<ChatRecord>(&record.content))
+      chat->chat.variables = data::with_others(chat->chat.variables, how.variables);
     const WordsOfFlags words;  // of how it is tokenised; that of which fields are read it has none
     if (how.rendered) return print_rendered(rendered(record, tokenising, how.source), how.json);
     print_one(tokenizer, data::to_tokens(record, tokenising, how.source), how.json);

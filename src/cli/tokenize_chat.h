@@ -11,6 +11,7 @@ namespace hone::cli {
 struct ChatPrinting {
   std::string source;  // begins messages about the input
   std::optional<Loss> loss;
+  std::string variables;  // of the template, a JSON object, for conversations that do not say otherwise; "" = none
   bool json = false, rendered = false;
 };
 // input: a JSON list of messages, or one record a line. On a terminal the text in colour, what is learnt in green; else

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "cli/output.h"
 #include "cli/read_data.h"
+#include "cli/record_flags.h"
 #include "cli/token_flags.h"
 #include "cli/training_texts.h"
 #include "hone/command.h"
@@ -51,11 +52,8 @@ class TokenizerCommand final : public Command {
               "usual for the kind."),
           field("lowercase", &C::lowercase,
                 "Only for word_piece, where it is the default: fold upper case and accents."),
-          field("columns", &C::columns,
-                "Renamed field, as text=story: read the field `story` as `text`; or a template, as text={{ a }}: "
-                "{{ b }}; may be given several times."),
-          field("ignore", &C::ignore,
-                "Field that other kinds of training use and that is to be passed over; may be given several times."),
+          columns_flag<C>(),
+          ignore_flag<C>(),
           field("threads", &C::threads, "Threads that count words; 0 = as many as the process may use.",
                 {.low = 0, .high = 1024}),
           field("out", &C::out, "The folder to write."),

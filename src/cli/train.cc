@@ -10,6 +10,7 @@
 #include "base/shell_words.h"
 #include "base/strings.h"
 #include "cli/checkpoint_place.h"
+#include "cli/lost_paths.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "cli/recipe.h"
@@ -18,6 +19,7 @@
 #include "hone/trainer.h"
 #include "train/dry_run.h"
 #include "io/json.h"
+#include "train/checkpoint.h"
 #include "train/state.h"
 
 namespace hone::cli {
@@ -43,11 +45,19 @@ bool is_told(const std::string& name) {
          (name.starts_with("eval_") && name.ends_with("_reward") && !name.ends_with("_mean_reward"));
 }
 
+// Of a run that was ended before its steps were made.
+std::string how_it_goes_on(const std::string& checkpoint) {
+  if (training::has_optimizer(Env::process().open_folder(checkpoint))) return "; --resume latest goes on";
+  return fmt::format("; no run goes on from its checkpoint, which was saved without the optimizer's state "
+                     "(trainer.save.optimizer: false): model.path={} starts a new one from its weights",
+                     shell_word(checkpoint));
+}
+
 std::string text_of(const Summary& summary) {
   if (summary.reason == StopReason::already_finished)
     return fmt::format("{}: finished at step {} ({}); nothing to do{}", summary.folder, summary.step,
                        summary.stopped_by.empty() ? "steps" : summary.stopped_by,
-                       summary.stopped_by.empty() ? "" : "; --resume latest goes on");
+                       summary.stopped_by.empty() ? "" : how_it_goes_on(summary.checkpoint));
   if (summary.checkpoint.empty()) return fmt::format("stopped by {} before the first step", summary.stopped_by);
   std::string text =
       fmt::format("{}: step {} of {}, {} tokens in all, took {}", summary.interrupted() ? "stopped" : "done",
@@ -154,8 +164,16 @@ class Train final : public Command {
     options.quiet = call.quiet;
     options.check_space = flags_.space_check;
     options.world = world;
-    if (flags_.dry_run) return dry_run(recipe, from, options, call.json);
-    const Summary summary = train(recipe, options);
+    const auto of_recipe = [&](auto&& work) {
+      try {
+        return work();
+      } catch (const Error& error) {
+        if (!from) throw;
+        throw naming_lost_path(error, recipe, flags_.from);
+      }
+    };
+    if (flags_.dry_run) return of_recipe([&] { return dry_run(recipe, from, options, call.json); });
+    const Summary summary = of_recipe([&] { return train(recipe, options); });
     if (!options.world.is_first()) return summary.interrupted() ? kStopped : 0;
     call.json ? write_json(json_of(summary)) : void(std::cout << text_of(summary) << '\n');
     return summary.interrupted() ? kStopped : 0;

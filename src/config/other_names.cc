@@ -111,6 +111,8 @@ constexpr OtherName kNames[] = {
     {"num_generations", "objective.num_generations"},
     {"steps_per_generation", "objective.num_minibatches"},
     {"max_completion_length", "objective.max_completion_length"},
+    {"max_new_tokens", "objective.max_completion_length"},
+    {"kl_coef", "objective.beta"},
 
     {"learning_rate", "optimizer.learning_rate"},
     {"learn_rate", "optimizer.learning_rate"},

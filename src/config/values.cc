@@ -28,7 +28,8 @@ std::string shown(const Node& node) {
 }
 
 void wrong_type(const Node& node, const std::string& expected, const At& at) {
-  std::string fact = "got " + shown(node) + ", expected " + expected;
+  const bool is_empty = node.kind() == Node::Kind::scalar && trim(node.text()).empty();
+  std::string fact = "got " + (is_empty ? "an empty value" : shown(node)) + ", expected " + expected;
   const std::string low = to_lower(node.text());
   if (expected == "true or false" && (low == "yes" || low == "no" || low == "on" || low == "off"))
     fact += " (yes and no are plain text in hone's YAML)";
@@ -36,6 +37,7 @@ void wrong_type(const Node& node, const std::string& expected, const At& at) {
   if (expected.starts_with("list of ") && std::any_of(node.entries().begin(), node.entries().end(), is_number))
     fact += " (a number names an entry of a list that a recipe has; without one give the list: [{...}])";
   if (node.is_null()) fact += "; null unsets what may be unset: leave this out, or give its value";
+  if (is_empty) fact += "; leave this out, or give its value: a variable of the shell may be empty";
   at.problems.add(at.path, fact, "", node.mark());
 }
 

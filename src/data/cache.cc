@@ -18,6 +18,7 @@
 #include "data/source_hash.h"
 #include "data/stream_entry.h"
 #include "data/template_variables.h"
+#include "data/token_vector_texts.h"
 #include "data/tokenise.h"
 #include "text/tokenizer/token_types.h"
 
@@ -46,8 +47,10 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
   hasher.update_field(tokenizer.fingerprint).update_int(options.append_eos);
   hasher.update_int(options.loss ? 1 + static_cast<std::uint64_t>(*options.loss) : 0);
   hasher.update_int(static_cast<std::uint64_t>(options.records));
+  if (!options.teacher_prompt.empty()) hasher.update_field("prompt of a teacher").update_field(options.teacher_prompt);
   if (options.records == RecordKind::embedding)
     hasher.update_field(options.query_prompt).update_field(options.document_prompt);
+  add_token_vectors(options, tokenizer, hasher);
   if (options.records == RecordKind::labelled || are_texts(options.records) ||
       options.records == RecordKind::seq2seq || are_of_tokens(options.records))  // cut when tokenised
     hasher.update_int(static_cast<std::uint64_t>(options.max_length))
@@ -79,6 +82,9 @@ std::string key_of(const std::string& content, const DataFile& file, const Token
   if (options.teacher_log_probs)
     hasher.update_field("log-probabilities of a teacher")
         .update_int(static_cast<std::uint64_t>(*options.teacher_log_probs));
+  if (file.teacher_temperature)
+    hasher.update_field(fmt::format("temperatures of a teacher {} {}", *file.teacher_temperature,
+                                    options.teacher_temperature));
   for (const std::optional<std::int32_t>& id : {tokenizer.bos_id, tokenizer.eos_id})
     hasher.update_int(static_cast<std::uint64_t>(id.value_or(-1)));
   hasher.update_int(tokenizer.adds_bos).update_int(tokenizer.adds_eos);

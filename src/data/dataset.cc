@@ -24,6 +24,7 @@
 #include "data/questions.h"
 #include "data/stream_entry.h"
 #include "data/token_targets.h"
+#include "data/token_vector_texts.h"
 #include "data/unmet.h"
 #include "data/window.h"
 #include "hone/data.h"
@@ -50,6 +51,7 @@ constexpr std::int64_t kFewLabels = 20;
 // The ids that the tokenizer puts around a text, and the one that a text may begin with at all; -1: none.
 struct Ends {
   std::int32_t bos = -1, eos = -1, starts = -1;
+  std::shared_ptr<const data::TokenVectorTexts> token_vectors = {};  // of texts that become such
 };
 
 // Few rows, or a small weight, make another weight of it.
@@ -301,6 +303,7 @@ HostDoc PackedDataset::doc_of(const FilePart& part, const Piece& piece) const {
   if (auto placed = store.pictures(piece.begin, piece.end()); !placed.empty())
     doc.pictures = data::doc_pictures(std::move(placed), options_.pictures, record_name(doc.record));
   if (data::are_texts(options_.records)) data::put_score(store, piece, doc);
+  if (ends_.token_vectors) ends_.token_vectors->put(store.label(piece.doc).second, doc);
   if (options_.records == RecordKind::ranked) data::put_types(store, piece, doc);
   if (part.targets.empty()) return doc;
   put_target(part, piece, doc);
@@ -506,7 +509,8 @@ class PlacedRows final : public RowReader {
 
 Ends ends_of(const Tokenizer& tokenizer, const Dataset::Options& options) {
   return {tokenizer.adds_bos ? tokenizer.bos_id.value_or(-1) : -1,
-          options.append_eos || tokenizer.adds_eos ? tokenizer.eos_id.value_or(-1) : -1, tokenizer.bos_id.value_or(-1)};
+          options.append_eos || tokenizer.adds_eos ? tokenizer.eos_id.value_or(-1) : -1, tokenizer.bos_id.value_or(-1),
+          data::token_vector_texts(options, tokenizer)};
 }
 
 }  // namespace

@@ -12,13 +12,15 @@
 namespace hone::data {
 namespace {
 
-// One text of several that are embedded, as the tokenizer reads a text.
+// One text of several that are embedded, as the tokenizer reads a text. What it goes on with is its second text.
 RecordTokens from_embedded(const std::string& text, Role role, const std::string& label, const Tokenising& how) {
-  FittedEncoding made = how.tokenizer.encode_fitting({.first = text, .second = {}}, how.labelled->most,
-                                                     how.labelled->keep_end);
+  const std::size_t most =
+      how.token_vectors ? how.token_vectors->most(role, how.labelled->most) : how.labelled->most;
+  FittedEncoding made = how.tokenizer.encode_fitting({.first = text, .second = {}}, most, how.labelled->keep_end);
   RecordTokens tokens;
   tokens.role = role;
   tokens.label = {label, static_cast<std::uint32_t>(made.ids.size()), static_cast<std::uint32_t>(made.cut)};
+  if (how.token_vectors && !made.ids.empty()) how.token_vectors->expand(role, made.ids);
   tokens.labels.assign(made.ids.size(), -100);
   tokens.ids = std::move(made.ids);
   return tokens;
@@ -105,12 +107,16 @@ std::int64_t documents_of(const EmbeddingRecord& record, RecordKind records) {
 }
 
 void require_rest(const std::string& prompt, const char* of, const Tokenising& how) {
-  if (prompt.empty() || !how.labelled || how.labelled->most == 0 || how.labelled->keep_end) return;
+  if (prompt.empty() || !how.labelled || how.labelled->keep_end) return;
+  const Role role = &prompt == &how.query_prompt ? Role::query : Role::chosen;
+  const std::size_t most =
+      how.token_vectors ? how.token_vectors->most(role, how.labelled->most) : how.labelled->most;
+  if (most == 0) return;
   const std::size_t tokens = how.tokenizer.encode_fitting({.first = prompt, .second = {}}, 0).ids.size();
-  if (tokens < how.labelled->most) return;
+  if (tokens < most) return;
   throw Error(ErrorKind::config,
               fmt::format("the prompt before {} has {} tokens and max_length is {}: nothing of a text is left; "
-                          "expected a shorter prompt", of, tokens, how.labelled->most))
+                          "expected a shorter prompt", of, tokens, most))
       .hint("raise " + option_words("data.max_length"));
 }
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/hash.h"
@@ -59,10 +60,20 @@ NewTokenFile::~NewTokenFile() {
   for (const std::filesystem::path& folder : missing_) ::rmdir(folder.c_str());  // not where anything is in it
 }
 
-std::unique_ptr<NewTokenFile> NewTokenFile::second() {
-  std::unique_ptr<NewTokenFile> made(new NewTokenFile(folder_->path().string(), name_, "second-"));
+std::unique_ptr<NewTokenFile> NewTokenFile::second(const std::string& mark) const {
+  std::unique_ptr<NewTokenFile> made(new NewTokenFile(folder_->path().string(), name_, mark + "-"));
   made->missing_ = missing_;
   return made;
+}
+
+void NewTokenFile::copy_into(OutFile& out) const {
+  const InFile in = open();
+  std::vector<std::byte> block(std::size_t{1} << 20);
+  for (std::uint64_t at = 0; at < size(); at += block.size()) {
+    block.resize(std::min<std::uint64_t>(block.size(), size() - at));
+    in.read(at, block);
+    out.write(block);
+  }
 }
 
 void NewTokenFile::keep() {

@@ -1,6 +1,7 @@
 // A file of the token cache while it is made.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -19,9 +20,13 @@ class NewTokenFile {
   ~NewTokenFile();  // away with it, and with folders that were made for it, unless it was kept
   NewTokenFile(const NewTokenFile&) = delete;
   NewTokenFile& operator=(const NewTokenFile&) = delete;
-  std::unique_ptr<NewTokenFile> second();  // an empty one that this one is to give way to
+  // An empty one that this one is to give way to, or that has what is to come into this one. mark: what tells it from
+  // others.
+  std::unique_ptr<NewTokenFile> second(const std::string& mark) const;
+  void copy_into(OutFile& out) const;  // what is in it
 
   OutFile& out() { return *out_; }
+  std::uint64_t size() const { return out_->size(); }
   InFile open() const { return InFile(folder_->path() / temporary_, ErrorKind::data); }
   void keep();  // syncs it; there may be a damaged one, or the same content from another builder
 

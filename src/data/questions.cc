@@ -19,7 +19,7 @@ namespace hone::data {
 namespace {
 
 using json = nlohmann::ordered_json;
-using Answer = QuestionRecord::Answer;
+using GivenAnswer = QuestionRecord::Answer;
 
 constexpr const char* kAnswers = "{\"text\": [...], \"answer_start\": [...]}";
 
@@ -34,19 +34,19 @@ std::uint32_t bytes_of_characters(std::string_view text, std::int64_t characters
   return static_cast<std::uint32_t>(at);
 }
 
-Stretched place_of(const Answer& answer, const std::string& context) {
+Stretched place_of(const GivenAnswer& answer, const std::string& context) {
   const std::uint32_t begin = bytes_of_characters(context, answer.start);
   return {begin, begin + static_cast<std::uint32_t>(answer.text.size())};
 }
 
 // As many texts as places.
-std::vector<Answer> answers_of(const json& texts, const json& starts, const FieldPlace& given) {
+std::vector<GivenAnswer> answers_of(const json& texts, const json& starts, const FieldPlace& given) {
   const auto listed = [](const json& value) { return value.is_array() ? value : json::array({value}); };
   const json all = listed(texts), places = listed(starts);
   if (all.size() != places.size())
     throw given.bad(fmt::format("{} and {}", counted(std::ssize(all), "text"), counted(std::ssize(places), "place")),
                     "a place for each text");
-  std::vector<Answer> answers;
+  std::vector<GivenAnswer> answers;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!all[i].is_string()) throw given.bad(type_of(all[i]) + " as the text of an answer", "a text");
     if (!places[i].is_number_integer() || places[i].get<std::int64_t>() < 0)
@@ -57,7 +57,7 @@ std::vector<Answer> answers_of(const json& texts, const json& starts, const Fiel
   return answers;
 }
 
-std::vector<Answer> read_answers(const json& value, const FieldPlace& given) {
+std::vector<GivenAnswer> read_answers(const json& value, const FieldPlace& given) {
   const auto member = [&](const json& object, const char* key) -> const json& {
     const auto found = object.find(key);
     if (found == object.end()) throw given.bad(std::string("no ") + key, kAnswers);
@@ -65,16 +65,16 @@ std::vector<Answer> read_answers(const json& value, const FieldPlace& given) {
   };
   if (value.is_object()) return answers_of(member(value, "text"), member(value, "answer_start"), given);
   if (!value.is_array()) throw given.bad(type_of(value), kAnswers);
-  std::vector<Answer> all;
+  std::vector<GivenAnswer> all;
   for (const json& one : value) {
     if (!one.is_object()) throw given.bad(type_of(one) + " in the list", kAnswers);
-    for (Answer& answer : answers_of(member(one, "text"), member(one, "answer_start"), given))
+    for (GivenAnswer& answer : answers_of(member(one, "text"), member(one, "answer_start"), given))
       all.push_back(std::move(answer));
   }
   return all;
 }
 
-void check_place(const Answer& answer, const std::string& context, const FieldPlace& given) {
+void check_place(const GivenAnswer& answer, const std::string& context, const FieldPlace& given) {
   const auto [begin, end] = place_of(answer, context);
   if (answer.text.empty()) throw given.bad("an empty answer", "a part of the context, or no answer at all");
   const std::string is = begin < context.size() ? context.substr(begin, answer.text.size()) : "";
@@ -174,7 +174,7 @@ QuestionRecord read_question(const json& value, const Form& form, const Place& p
   }
   const FieldPlace given{form.answers, place};
   record.answers = read_answers(*find_field(value, form.answers), given);
-  for (const Answer& answer : record.answers) check_place(answer, record.context, given);
+  for (const GivenAnswer& answer : record.answers) check_place(answer, record.context, given);
   if (const json* none = find_field(value, "is_impossible");
       none && none->is_boolean() && none->get<bool>() != record.answers.empty())
     throw FieldPlace{"is_impossible", place}.bad(none->dump(), record.answers.empty() ? "true, as there is no answer"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/token_store.h"
+#include "data/token_vector_texts.h"
 #include "hone/data.h"
 #include "hone/questions.h"
 #include "text/chat/chat_template.h"
@@ -41,9 +42,12 @@ class Tokenising {
   const TargetOptions targets = {};
   const std::optional<text::LanguageMark> source_language = {}, target_language = {};
   const std::string query_prompt = {}, document_prompt = {};  // of texts to embed
+  const std::shared_ptr<const TokenVectorTexts> token_vectors = {};  // null: texts have one vector each
+  const std::string teacher_prompt = {};                      // Dataset::Options
   const std::string chat_template_kwargs = {};  // of all conversations (Dataset::Options)
   const bool keep_references = false;
   const std::optional<std::int64_t> teacher_log_probs = {};
+  const double teacher_temperature = 1;
   // The tokenizer's chat template, parsed when the first conversation comes. Throws Error(config) when it has none.
   const text::ChatTemplate& chat_template() const;
   // Says once that the template does not end the assistant's turns with a special token.

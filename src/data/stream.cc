@@ -27,6 +27,7 @@
 #include "data/questions.h"
 #include "data/stream_entry.h"
 #include "data/stream_position.h"
+#include "data/token_vector_texts.h"
 #include "data/tokenise.h"
 #include "data/unmet.h"
 #include "data/window.h"
@@ -156,6 +157,7 @@ std::string Stream::fingerprint() const {
         options_.loss ? 1 + static_cast<std::int64_t>(*options_.loss) : 0})
     hasher.update_int(static_cast<std::uint64_t>(number));
   for (const std::string& label : options_.labels) hasher.update_field(label);
+  add_token_vectors(options_, *tokenizer_, hasher);
   if (const TokenLabels& of_tokens = options_.token_labels; are_of_tokens(options_.records))
     hasher.update_int(of_tokens.all)
         .update_field(of_tokens.step_separator)
@@ -197,7 +199,7 @@ class Live {
         reader_(entry.files, how.records, how.problem_type, std::move(waiting), how.pictures != nullptr,
                 how.chat_template_kwargs),
         pipeline_([this](Pipeline::Item& item) { return read(item); }, how, threads) {
-    reader_.set_teacher(how.teacher_log_probs.has_value());
+    reader_.set_teacher(how.teacher_log_probs.has_value(), how.teacher_temperature);
   }
 
   void go_to(const EntryPosition& position) {

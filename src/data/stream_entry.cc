@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "data/source.h"
+#include "data/taught.h"
 #include "data/template_variables.h"
 #include "io/pipe.h"
 
@@ -122,6 +123,7 @@ bool EntryReader::next_of_file(Record& record) {
   if (source_ == nullptr) open();
   if (mark_.records == file().max_samples.value_or(-1) || !next_of(*source_, file().source, record))
     return false;
+  FileTeacher(file(), teacher_log_probs_, teacher_temperature_).bring(record);
   ++mark_.records;
   mark_.hash = std::visit(AndRecord{mark_.hash}, record.content);
   for (const PictureFile& one : record.pictures) mark_.hash = hash_of(one.bytes, hash_of(one.path, mark_.hash));

@@ -34,8 +34,8 @@ class EntryReader {
   // record. pictures: records may have some. chat_template_kwargs: of Dataset::Options.
   EntryReader(std::vector<DataFile> files, RecordKind records, ProblemType problem_type, std::function<void()> waiting,
               bool pictures = false, std::string chat_template_kwargs = {});
-  // Before anything else: whether records have log-probabilities of a teacher.
-  void set_teacher(bool there) { teacher_log_probs_ = there; }
+  // Before anything else: whether records have log-probabilities of a teacher; of Dataset::Options.
+  void set_teacher(bool there, double temperature) { teacher_log_probs_ = there, teacher_temperature_ = temperature; }
   // Behind `at`, by way of `from`, an earlier mark whose place is known or that is the beginning of a pass. What lies
   // between is read, but not tokenised. Error(data): these are not the records that have been read before.
   void go_to(const StreamMark& from, const StreamMark& at);
@@ -53,6 +53,7 @@ class EntryReader {
   ProblemType problem_type_;
   std::function<void()> waiting_;
   bool pictures_, again_ = true, teacher_log_probs_ = false;
+  double teacher_temperature_ = 1;
   std::string chat_template_kwargs_;
   StreamMark mark_;
   std::unique_ptr<Source> source_;  // of the file at the mark; null: not opened

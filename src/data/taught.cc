@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/strings.h"
+#include "data/new_token_file.h"
 #include "hone/error.h"
 
 namespace hone::data {
@@ -83,6 +84,20 @@ void take_width(DocTeacher& made, std::uint64_t count, std::uint64_t top_k, cons
 
 }  // namespace
 
+FileTeacher::FileTeacher(const DataFile& file, bool read, double of_others)
+    : scale_(static_cast<float>(file.teacher_temperature.value_or(of_others) / of_others)) {
+  if (file.teacher_temperature && !read)
+    throw Error(ErrorKind::config, fmt::format("{}: teacher_temperature: no log-probabilities of a teacher are read",
+                                               file.path.empty() ? file.source.type : file.path))
+        .hint("objective distillation reads them with teacher_logprobs: true");
+}
+
+// Up to a summand that all tokens of a place have in common, which the loss takes away.
+void FileTeacher::bring(Record& record) const {
+  if (scale_ == 1 || !record.teacher) return;
+  for (float& one : record.teacher->log_probs) one *= scale_;
+}
+
 DocTeacher laid_on(const Tokens& tokens, const TeacherLogProbs& said, std::int64_t top_k,
                    const std::function<std::string()>& place) {
   DocTeacher made;
@@ -138,6 +153,46 @@ void TaughtColumns::add(const DocTeacher& said, std::uint64_t base) {
   highest_id_ = std::max(highest_id_, std::int64_t{*std::max_element(said.ids.begin(), said.ids.end())});
 }
 
+struct TaughtColumns::Away {
+  std::unique_ptr<NewTokenFile> places, ids, log_probs;
+  std::uint64_t count = 0;  // of places that are in all of them
+};
+
+std::uint64_t TaughtColumns::places() const { return places_.size() + (away_ ? away_->count : 0); }
+
+std::uint64_t TaughtColumns::bytes_in_memory() const {
+  return places_.all().size_bytes() + ids_.all().size_bytes() + log_probs_.all().size_bytes();
+}
+
+void TaughtColumns::each_array(
+    const std::function<void(const NewTokenFile*, std::span<const std::byte>)>& visit) const {
+  visit(away_ ? away_->places.get() : nullptr, std::as_bytes(places_.all()));
+  visit(away_ ? away_->ids.get() : nullptr, std::as_bytes(ids_.all()));
+  visit(away_ ? away_->log_probs.get() : nullptr, std::as_bytes(log_probs_.all()));
+}
+
+void TaughtColumns::put_away(const NewTokenFile& beside) {
+  if (!away_)
+    away_ = std::make_shared<Away>(Away{beside.second("places"), beside.second("ids"), beside.second("logprobs")});
+  away_->places->out().write(std::as_bytes(places_.all()));
+  away_->ids->out().write(std::as_bytes(ids_.all()));
+  away_->log_probs->out().write(std::as_bytes(log_probs_.all()));
+  away_->count += places_.size();
+  places_.assign({}), ids_.assign({}), log_probs_.assign({});  // not cleared: a vector keeps its room
+}
+
+void TaughtColumns::take_back() {
+  if (!away_) return;
+  const auto take = [&](const NewTokenFile& file, auto& column, std::uint64_t width) {
+    std::vector<std::decay_t<decltype(column[0])>> all(away_->count * width);
+    file.open().read(0, std::as_writable_bytes(std::span(all)));
+    all.insert(all.end(), column.begin(), column.end());
+    column.assign(std::move(all));
+  };
+  take(*away_->places, places_, 1), take(*away_->ids, ids_, width_), take(*away_->log_probs, log_probs_, width_);
+  away_.reset();
+}
+
 std::size_t TaughtColumns::first_from(std::uint64_t position) const {
   return static_cast<std::size_t>(std::lower_bound(places_.begin(), places_.end(), position) - places_.begin());
 }
@@ -172,7 +227,8 @@ void TaughtColumns::lie_at(std::uint64_t width, std::span<const std::uint64_t> p
                            std::span<const std::uint32_t> ids, std::span<const float> log_probs) {
   there_ = true, width_ = width;
   places_.lie_at(places), ids_.lie_at(ids), log_probs_.lie_at(log_probs);
-  highest_id_ = ids.empty() ? -1 : std::int64_t{*std::max_element(ids.begin(), ids.end())};
+  away_.reset();
+  if (highest_id_ < 0 && !ids.empty()) highest_id_ = std::int64_t{*std::max_element(ids.begin(), ids.end())};
 }
 
 bool TaughtColumns::fits(std::uint64_t tokens) const {

@@ -53,7 +53,8 @@ struct TokenFileHeader;
 // Where a store goes while it is filled, so that a data set may be larger than memory.
 struct TokenPlace {
   std::string folder = "", name = "", key = "";  // of the token cache; no folder: it stays in memory
-  std::uint64_t most_bytes = std::uint64_t{64} << 20;  // of ids in memory, until the file is begun
+  // Of ids in memory, and of a teacher's log-probabilities, until the file is begun.
+  std::uint64_t most_bytes = std::uint64_t{64} << 20;
 };
 
 // Positions count through the whole file. Filled by one thread, then immutable and shared by any: ids are read when
@@ -134,7 +135,7 @@ class TokenStore {
   void expect_teacher(const DocTeacher& said, const std::function<std::string()>& place) {
     taught_.expect(said.width, place);
   }
-  void teach_last(const DocTeacher& said) { taught_.add(said, begin(docs() - 1)); }
+  void teach_last(const DocTeacher& said);
   const TaughtColumns& taught() const { return taught_; }
 
   // As Record's: known to whom made the store, not kept in its file.

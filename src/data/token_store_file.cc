@@ -43,7 +43,7 @@ std::uint64_t header_bytes(std::uint64_t magic) {
   return magic == kWithTeacher ? sizeof(Header) : offsetof(Header, taught);
 }
 
-constexpr std::uint64_t kPutAway = std::uint64_t{1} << 22;  // bytes of ids in memory once there is a file
+constexpr std::uint64_t kPutAway = std::uint64_t{1} << 22;  // bytes of ids, or said by a teacher, once there is a file
 
 std::span<const std::byte> bytes_of(const Header& header) {
   return std::as_bytes(std::span(&header, 1)).first(header_bytes(header.magic));
@@ -172,6 +172,20 @@ void TokenStore::put_away_when_many() {
   }
 }
 
+// The file has it behind the ids, of which nobody knows yet how many there will be: until then it is in others.
+void TokenStore::teach_last(const DocTeacher& said) {
+  taught_.add(said, begin(docs() - 1));
+  if (place_.folder.empty()) return;
+  if (taught_.bytes_in_memory() < (taught_.is_put_away() ? std::min(kPutAway, place_.most_bytes) : place_.most_bytes))
+    return;
+  try {
+    if (!file_) begin_file();
+    taught_.put_away(*file_);
+  } catch (const Error& error) {
+    give_up(error);
+  }
+}
+
 void TokenStore::begin_file() {
   file_ = std::make_unique<NewTokenFile>(place_.folder, place_.name);
   file_->out().write(bytes_of(blank_header(taught_)));
@@ -188,7 +202,7 @@ void TokenStore::put_away() {
 // The first large id comes, rarely so late: those in the file are written anew.
 void TokenStore::widen_file() {
   try {
-    std::unique_ptr<NewTokenFile> wide = file_->second();
+    std::unique_ptr<NewTokenFile> wide = file_->second("second");
     wide->out().write(bytes_of(blank_header(taught_)));
     const InFile narrow = file_->open();
     std::vector<std::uint16_t> ids(kPutAway);
@@ -214,6 +228,7 @@ void TokenStore::take_back() {
   };
   if (put_away_ > 0) narrow_ids() ? read(ids16_) : read(ids32_);
   put_away_ = 0;
+  taught_.take_back();
   file_.reset();
 }
 
@@ -275,14 +290,17 @@ void TokenStore::complete_file() {
   write(std::as_bytes(labels_.all())), write(std::as_bytes(members_.all()));
   write(std::as_bytes(std::span(label_text))), write(std::as_bytes(characters_.all()));
   write(std::as_bytes(pictures_.all())), write(std::as_bytes(picture_text_.all()));
-  write(std::as_bytes(taught_.all_places())), write(std::as_bytes(taught_.all_ids()));
-  write(std::as_bytes(taught_.all_log_probs()));
+  taught_.each_array([&](const NewTokenFile* away, std::span<const std::byte> rest) {
+    if (away) away->copy_into(out);
+    write(rest);
+  });
   header.total_bytes = out.size();
   const InFile file = file_->open();
   header.hash = hash_of(file, header);
   out.go_on_at(0);
   out.write(bytes_of(header));
   lie_in(file.map(), header);
+  let_go(bytes_.get(), header);
 }
 
 // Returns the text of the labels' names.

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/strings.h"
+#include "data/asked_tokens.h"
 #include "data/embedded_tokens.h"
 #include "data/framed_places.h"
 #include "data/labels.h"
@@ -29,8 +30,6 @@
 
 namespace hone::data {
 namespace {
-
-constexpr std::size_t kShown = 60;  // bytes of a text in a message
 
 void append_eos_to(Tokens& tokens, const Tokenizer& tokenizer) {
   if (!tokenizer.eos_id || (!tokens.ids.empty() && tokens.ids.back() == *tokenizer.eos_id)) return;
@@ -175,31 +174,6 @@ Tokens from_chat(const ChatRecord& record, const Tokenising& how, const std::str
   return std::move(made.tokens);
 }
 
-// What is asked as the model meets it, then what answers are compared with: these are the tokens that have labels.
-RecordTokens from_asked(const AskedRecord& record, const Tokenising& how, const std::string& place) {
-  const Tokenizer& tokenizer = how.tokenizer;
-  const auto text_of_chat = [&] {
-    return text::prompt_text(how.chat_template(), *record.chat, place, text::kTrainingDate);
-  };
-  RecordTokens tokens;
-  if (record.chat)
-    tokens.ids = tokenizer.encode(during("rendering " + place, text_of_chat), false).ids;
-  else
-    tokens.ids = tokenizer.encode(record.prompt, true).ids;
-  if (!record.chat && tokenizer.adds_eos && !tokens.ids.empty() && tokens.ids.back() == tokenizer.eos_id)
-    tokens.ids.pop_back();
-  tokens.labels.assign(tokens.ids.size(), -100);
-  if (record.answer.empty() || tokens.ids.empty()) return tokens;
-  const std::vector<std::int32_t> answer = tokenizer.encode(record.answer, false).ids;
-  if (trim(tokenizer.decode(answer, /*skip_special=*/false)) != record.answer)
-    throw Error(ErrorKind::data, fmt::format("{}: the answer {} does not come out of the tokenizer as it went in",
-                                             place, hone::quoted(record.answer.substr(0, kShown))))
-        .hint("its normaliser changes the text; write the answer in the form that the tokenizer gives");
-  tokens.ids.insert(tokens.ids.end(), answer.begin(), answer.end());
-  tokens.labels.insert(tokens.labels.end(), answer.begin(), answer.end());
-  return tokens;
-}
-
 // Without what ends texts: the answer is compared, and not where it ends. As EleutherAI's lm-eval does, white space
 // behind a prompt goes to the answer, and a space comes between where neither has any.
 RecordTokens from_choice(const std::string& asked, bool is_chat, const std::string& choice, const Tokenising& how) {
@@ -282,8 +256,11 @@ Tokenising::Tokenising(const Tokenizer& given, const Dataset::Options& options)
       source_language(text::language_mark(tokenizer, options.targets.source_language, "src_lang")),
       target_language(text::language_mark(tokenizer, options.targets.target_language, "tgt_lang")),
       query_prompt(options.query_prompt), document_prompt(options.document_prompt),
+      token_vectors(token_vector_texts(options, tokenizer)),
+      teacher_prompt(options.teacher_prompt),
       chat_template_kwargs(options.chat_template_kwargs),
-      keep_references(options.keep_references), teacher_log_probs(options.teacher_log_probs) {
+      keep_references(options.keep_references), teacher_log_probs(options.teacher_log_probs),
+      teacher_temperature(options.teacher_temperature) {
   require_rest(query_prompt, "queries", *this);
   require_rest(document_prompt, "documents", *this);
 }
@@ -464,11 +441,14 @@ void each_tokens(const DataFile& file, const Tokenising& how,
   Progress progress({.what = "tokenise", .unit = "record"});
   std::int64_t records = 0, tokens = 0, left = file.max_samples.value_or(std::numeric_limits<std::int64_t>::max());
   const std::string name = name_of(file);
+  const FileTeacher teacher(file, how.teacher_log_probs.has_value(), how.teacher_temperature);
   Pipeline pipeline(
       [&](Pipeline::Item& item) {
         if (StopSignal::stop_requested()) StopSignal::check("reading " + name);  // nothing is lost by that
         item.path = name;
-        return left-- > 0 && next_of(*source, file.source, item.record);
+        if (left-- <= 0 || !next_of(*source, file.source, item.record)) return false;
+        teacher.bring(item.record);
+        return true;
       },
       how);
   for (Pipeline::Item item; pipeline.next(item);) {

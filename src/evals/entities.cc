@@ -7,22 +7,22 @@
 namespace hone::evals {
 namespace {
 
-struct Mark {
+struct ChunkMark {
   char place = 'O';  // B, I, E, S or O
   std::string_view type = "";
 };
 
-Mark mark_of(const std::string& label) {
-  return label == "O" ? Mark() : Mark{label[0], std::string_view(label).substr(2)};
+ChunkMark mark_of(const std::string& label) {
+  return label == "O" ? ChunkMark() : ChunkMark{label[0], std::string_view(label).substr(2)};
 }
 
-bool ends(const Mark& before, const Mark& now) {
+bool ends(const ChunkMark& before, const ChunkMark& now) {
   if (before.place == 'O') return false;
   if (before.place == 'E' || before.place == 'S') return true;
   return now.place == 'B' || now.place == 'S' || now.place == 'O' || before.type != now.type;
 }
 
-bool begins(const Mark& before, const Mark& now) {
+bool begins(const ChunkMark& before, const ChunkMark& now) {
   if (now.place == 'O') return false;
   if (now.place == 'B' || now.place == 'S') return true;
   return before.place == 'E' || before.place == 'S' || before.place == 'O' || before.type != now.type;
@@ -40,10 +40,10 @@ bool mark_entities(const std::vector<std::string>& labels) {
 
 std::vector<Entity> entities_of(std::span<const std::int64_t> tokens, const std::vector<std::string>& labels) {
   std::vector<Entity> found;
-  Mark before;
+  ChunkMark before;
   std::size_t begin = 0;
   for (std::size_t i = 0; i <= tokens.size(); ++i) {
-    const Mark now = i < tokens.size() ? mark_of(labels.at(static_cast<std::size_t>(tokens[i]))) : Mark();
+    const ChunkMark now = i < tokens.size() ? mark_of(labels.at(static_cast<std::size_t>(tokens[i]))) : ChunkMark();
     if (ends(before, now)) found.push_back({std::string(before.type), begin, i});
     if (begins(before, now)) begin = i;
     before = now;

@@ -46,9 +46,9 @@ std::map<std::string, QuantizedAs> held_in(Model& model, const std::filesystem::
   return held;
 }
 
-class Choice {
+class ChoiceOfLinears {
  public:
-  explicit Choice(const Quantization& how) : how_(how), used_(how.skip.size()) {
+  explicit ChoiceOfLinears(const Quantization& how) : how_(how), used_(how.skip.size()) {
     for (const std::string& pattern : how.skip) expressions_.emplace_back(pattern);
   }
   // stored: nothing where the folder holds it in full.
@@ -100,7 +100,7 @@ void choose_quantized(Model& model, const Quantization& how, const std::filesyst
         .hint("quantization.type: nf4, fp4 or int8");
   }
   const std::set<const Weight*> within = weights_in_blocks(model);
-  Choice choice(how);
+  ChoiceOfLinears choice(how);
   bool any = false, all_skipped = true;
   model.each_weight([&](const std::string& name, Weight& weight) {
     if (!within.contains(&weight) || !can_be_quantized(name, weight)) return;

@@ -101,9 +101,11 @@ class Filling {
       return fill(weight, packed->read(weight, type), name);
     }
     const bool frozen = !weight.trainable() && !weight.is_buffer();
+    // What is quantized is read once: pages of the file that were mapped for it would stay with the process.
+    const bool stays_mapped = frozen && weight.held_as().type == QuantType::none;
     const bool turned = is_turned(tensors_, own, *place.tensor, weight.shape());
     const Tensor read = turned ? read_turned(place, weight)
-                               : read_tensor(name, place, weight, frozen ? std::optional(type) : std::nullopt);
+                               : read_tensor(name, place, weight, stays_mapped ? std::optional(type) : std::nullopt);
     if (read.scalar_type() != type) ++cast_[{place.tensor->dtype, type}];
     rounded_ += frozen && read.element_size() > static_cast<std::int64_t>(c10::elementSize(type));
     fill(weight, read.to(type), name);
@@ -220,11 +222,15 @@ void hub::load_module(Module& module, const std::filesystem::path& folder, Weigh
   filling.tell(module);
 }
 
-void init_weights(Model& model, std::uint64_t seed, WeightTypes types) {
-  hub::check_memory(model, types);
-  model.each_weight([&](const std::string& name, Weight& weight) {
-    weight.fill(weight.part_of(fresh(name, weight, seed)).to(hub::type_of(weight, types)));
+void hub::init_module(Module& module, std::uint64_t seed, WeightTypes types) {
+  check_memory(module, types);
+  module.each_weight([&](const std::string& name, Weight& weight) {
+    weight.fill(weight.part_of(fresh(name, weight, seed)).to(type_of(weight, types)));
   });
+}
+
+void init_weights(Model& model, std::uint64_t seed, WeightTypes types) {
+  hub::init_module(model, seed, types);
   nn::unpack_in_blocks(model);
 }
 

@@ -15,6 +15,8 @@
 #include "hub/cross_encoder.h"
 #include "hub/load_module.h"
 #include "hub/text_length.h"
+#include "hub/token_vector_files.h"
+#include "hub/vector_module_files.h"
 #include "io/json.h"
 
 namespace hone::hub {
@@ -24,7 +26,7 @@ using nlohmann::ordered_json;
 
 constexpr const char *kModules = "modules.json", *kPrompts = "config_sentence_transformers.json",
                      *kLengths = "sentence_bert_config.json", *kPooling = "1_Pooling",
-                     *kSplade = "1_SpladePooling", *kSparse = "SparseEncoder";
+                     *kSplade = "1_SpladePooling", *kSparse = "SparseEncoder", *kLate = "MultiVectorEncoder";
 
 std::string read_text(const std::filesystem::path& folder, const std::string& name) {
   return Env::process().open_folder(folder).read_file(name);
@@ -56,45 +58,6 @@ nn::Pooling pooling_in(const std::filesystem::path& file) {
   if (modes.size() == 1 && modes[0] == "lasttoken") return nn::Pooling::last;
   throw not_had(file, fmt::format("pooling_mode: got {}, expected mean, cls or lasttoken",
                                   modes.empty() ? "none" : join(modes, ", ")));
-}
-
-// Dense or LayerNorm, between pooling and normalizing.
-nn::VectorModuleForm form_in(const std::filesystem::path& file, bool norms) {
-  const nlohmann::json json = io::read_json_file(file);
-  nn::VectorModuleForm form;
-  form.norms = norms;
-  const auto size = [&](const char* key) {
-    const auto found = json.find(key);
-    if (found == json.end() || !found->is_number_integer() || *found < 1)
-      throw not_had(file, fmt::format("{}: expected a whole number above 0", key));
-    return found->get<std::int64_t>();
-  };
-  if (norms) {
-    form.in = form.out = size("dimension");
-    return form;
-  }
-  form.in = size("in_features"), form.out = size("out_features"), form.bias = json.value("bias", true);
-  form.activation = json.value("activation_function", "torch.nn.modules.activation.Tanh");
-  if (!nn::knows_vector_activation(form.activation))
-    throw not_had(file, fmt::format("activation_function: got {}, expected Identity, Tanh, ReLU, GELU, SiLU or Sigmoid "
-                                    "of torch.nn",
-                                    hone::quoted(form.activation)));
-  for (const char* key : {"module_input_name", "module_output_name"})
-    if (const std::string name = json.value(key, "sentence_embedding"); name != "sentence_embedding")
-      throw not_had(file, fmt::format("{}: got {}, expected sentence_embedding", key, hone::quoted(name)));
-  if (json.value("use_residual", false)) throw not_had(file, "use_residual: got true, expected false");
-  return form;
-}
-
-void add_module(const std::filesystem::path& folder, const std::string& path, bool norms, SentenceFolder& made) {
-  if (path.empty() || path.find_first_of("/\\") != std::string::npos || path == "." || path == "..")
-    throw not_had(folder / kModules, fmt::format("path: got {}, expected a folder in it", hone::quoted(path)));
-  const nn::VectorModuleForm form = form_in(folder / path / "config.json", norms);
-  if (!made.modules.empty() && made.modules.back().form.out != form.in)
-    throw not_had(folder / path / "config.json", fmt::format("it reads vectors of {} numbers, expected {}, as the "
-                                                             "module before it makes",
-                                                             form.in, made.modules.back().form.out));
-  made.modules.push_back({path, form});
 }
 
 template <class T>
@@ -146,6 +109,7 @@ void read_modules(const std::filesystem::path& folder, SentenceFolder& made) {
   const std::filesystem::path file = folder / kModules;
   const nlohmann::json modules = io::read_json_file(file);
   if (read_splade(folder, modules, made)) return;
+  if (are_of_tokens(folder, modules)) return read_token_vectors(folder, modules, made);
   bool pools = false;
   for (const nlohmann::json& module : modules) {
     const std::string type = module.value("type", ""), name = type.substr(type.rfind('.') + 1),
@@ -171,7 +135,7 @@ void read_modules(const std::filesystem::path& folder, SentenceFolder& made) {
     } else if (name == "Normalize") {
       made.normalize = true;
     } else if (of_vectors) {
-      add_module(folder, path, name == "LayerNorm", made);
+      add_vector_module(folder, path, {.norms = name == "LayerNorm"}, made);
     } else {
       throw not_had(file, fmt::format("module {}: hone has Transformer, Pooling, Dense, LayerNorm and Normalize",
                                       hone::quoted(type)));
@@ -201,6 +165,7 @@ void read_prompts(const std::filesystem::path& file, SentenceFolder& made) {
     if (made.prompts.contains(*name)) made.default_prompt = *name;
   }
   if (json.value("model_type", "") == kSparse) made.similarity = "dot";
+  if (json.value("model_type", "") == kLate) made.similarity = "maxsim";
   if (const auto name = json.find("similarity_fn_name"); name != json.end() && name->is_string())
     made.similarity = *name;
   made.dims = count_in(file, json, "truncate_dim");
@@ -222,10 +187,10 @@ ordered_json settings_json(const SentenceFolder& folder) {
   for (const auto& [name, text] : folder.prompts)
     if (!text.empty()) prompts[name] = text;
   ordered_json all = {{"__version__", ordered_json::object()},
-                      {"model_type", folder.splade ? kSparse : "SentenceTransformer"}};
+                      {"model_type", folder.splade ? kSparse : folder.token_vectors ? kLate : "SentenceTransformer"}};
   all["prompts"] = prompts;
   all["default_prompt_name"] = folder.default_prompt.empty() ? ordered_json() : ordered_json(folder.default_prompt);
-  all["similarity_fn_name"] = folder.splade ? folder.similarity : "cosine";
+  all["similarity_fn_name"] = folder.splade || folder.token_vectors ? folder.similarity : "cosine";
   return all;
 }
 
@@ -262,14 +227,9 @@ ordered_json module_json(int index, const std::string& path, const std::string& 
 
 }  // namespace
 
-std::string SentenceFolder::prompt(std::initializer_list<const char*> names) const {
-  for (const char* name : names)
-    if (const auto found = prompts.find(name); found != prompts.end()) return found->second;
-  return "";
-}
-
 std::optional<SentenceFolder> read_sentence_folder(const std::filesystem::path& folder) {
   std::error_code ignored;
+  refuse_colbert(folder);
   if (!std::filesystem::exists(folder / kModules, ignored) || is_cross_encoder(folder)) return std::nullopt;
   SentenceFolder made;
   try {
@@ -286,6 +246,11 @@ std::optional<SentenceFolder> read_sentence_folder(const std::filesystem::path& 
 std::map<std::string, std::string> sentence_files(const SentenceFolder& folder, std::int64_t width) {
   if (folder.splade) return splade_files(folder, width);
   std::map<std::string, std::string> files;
+  if (folder.token_vectors) {
+    files = token_vector_files(folder);
+    files[kPrompts] = dumped(settings_json(folder));
+    return files;
+  }
   ordered_json modules = {module_json(0, "", "Transformer"), module_json(1, kPooling, "Pooling")};
   for (const SentenceModule& one : folder.modules)
     modules.push_back(module_json(static_cast<int>(modules.size()), one.path, one.form.norms ? "LayerNorm" : "Dense"));
@@ -314,8 +279,10 @@ void keep_settings(const std::filesystem::path& source, std::map<std::string, st
   if (!before || !std::filesystem::exists(source / kPrompts) || !files.contains(kPrompts)) return;
   ordered_json kept = ordered_json::parse(read_text(source, kPrompts));
   const ordered_json made = ordered_json::parse(files[kPrompts]), &own = made.at("prompts");
-  const bool is_sparse = made.at("model_type") == kSparse;
-  if (before->splade.has_value() != is_sparse) return;  // it compares other vectors
+  const bool is_sparse = made.at("model_type") == kSparse, is_late = made.at("model_type") == kLate;
+  if (before->splade.has_value() != is_sparse || before->token_vectors.has_value() != is_late)
+    return;  // it compares other vectors
+  if (is_late) kept["model_type"] = kLate, kept["similarity_fn_name"] = made["similarity_fn_name"];
   constexpr const char* kSimilarity = "similarity_fn_name";
   if (is_sparse) kept["model_type"] = kSparse;
   if (is_sparse && (!kept.contains(kSimilarity) || kept[kSimilarity].is_null())) kept[kSimilarity] = made[kSimilarity];

@@ -14,7 +14,7 @@
 namespace hone::images {
 namespace {
 
-struct Mark {
+struct FormatMark {
   std::size_t at;
   std::string_view bytes;
   const char* name;
@@ -23,7 +23,7 @@ struct Mark {
 using namespace std::string_view_literals;
 
 // What people have besides and might take for granted.
-constexpr Mark kOthers[] = {{0, "GIF8"sv, "a GIF"},
+constexpr FormatMark kOthers[] = {{0, "GIF8"sv, "a GIF"},
                             {0, "BM"sv, "a BMP"},
                             {0, "II*\0"sv, "a TIFF"},
                             {0, "MM\0*"sv, "a TIFF"},
@@ -45,7 +45,7 @@ bool has(std::string_view file, std::size_t at, std::string_view bytes) {
 [[noreturn]] void refuse(std::string_view file) {
   constexpr const char* kExpected = "expected a JPEG, PNG or WebP picture";
   if (file.empty()) throw Error(ErrorKind::data, fmt::format("an empty file; {}", kExpected));
-  for (const Mark& other : kOthers)
+  for (const FormatMark& other : kOthers)
     if (has(file, other.at, other.bytes))
       throw Error(ErrorKind::data, fmt::format("got {} file; {}", other.name, kExpected)).hint("convert it to PNG");
   throw Error(ErrorKind::data,

@@ -68,6 +68,8 @@ void require_writable(const fs::path& path, ErrorKind kind) {
   std::error_code unknown;  // then making it says why
   fs::path at = fs::absolute(path, unknown).lexically_normal();
   while (at.has_relative_path() && !fs::exists(at, unknown)) at = at.parent_path();
+  if (fs::exists(at, unknown) && !fs::is_directory(at, unknown))
+    throw_system_error(kind, path, "cannot be written", ENOTDIR);
   if (fs::is_directory(at, unknown) && ::faccessat(AT_FDCWD, at.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
     throw_system_error(kind, path, "cannot be written", errno);
 }

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "hone/safetensors.h"
+#include "io/new_file.h"
 #include "io/ownership.h"
 
 namespace hone::io {
@@ -129,25 +130,15 @@ void require_replaceable(const std::filesystem::path& path, ErrorKind kind, cons
 
 void replace_safetensors(Env& env, const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
                          const TensorMetadata& metadata, const TensorBytes& bytes_of, ErrorKind kind) {
-  const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
-  std::error_code unknown;  // then making the folder or the file says why
-  if (!file.has_filename() || std::filesystem::is_directory(file, unknown))
-    throw Error(kind, path.string() + ": a folder, expected the name of a file");
+  const std::filesystem::path whole = std::filesystem::absolute(path).lexically_normal();
+  require_file_name(path, kind);
   const auto holds = metadata.find(kHolds);
-  require_replaceable(file, kind, holds == metadata.end() ? "" : holds->second);
+  require_replaceable(whole, kind, holds == metadata.end() ? "" : holds->second);
   TensorMetadata marked = metadata;
   marked[kMark] = kMarkedBy;
-  const Folder folder = env.make_folders(file.parent_path(), kind);
-  const std::string name = file.filename().string(), hidden = ".new-" + name;
-  folder.remove(hidden);  // of a process that was killed here
-  try {
-    save_safetensors(folder, SafetensorsPlan(hidden, tensors, marked), bytes_of);
-    folder.replace(hidden, name);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(file.parent_path() / hidden, ignored);  // frees the space
-    throw;
-  }
+  NewFile file(env, whole, kind);
+  save_safetensors(file.folder(), SafetensorsPlan(file.hidden(), tensors, marked), bytes_of);
+  file.replace();
 }
 
 }  // namespace hone::io

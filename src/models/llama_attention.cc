@@ -5,6 +5,7 @@
 #include <ATen/OpMathType.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "nn/plan.h"
@@ -57,11 +58,16 @@ class OwnLayerNorm final : public nn::Norm {
   std::vector<Weight*> weights_;
 };
 
+// Of heads in layers that do not slide. Where no layer is rotated their size may be odd, and the rope is read by none.
+std::int64_t rotated_size(const LlamaShape& s) {
+  const auto is_rotated = std::find(s.unrotated.begin(), s.unrotated.end(), false);
+  const bool none = !s.unrotated.empty() && is_rotated == s.unrotated.end();
+  return none ? 2 : s.rope.rotated(s.global_head_size > 0 ? s.global_head_size : s.head_size);
+}
+
 }  // namespace
 
-LlamaRopes::LlamaRopes(const LlamaShape& shape)
-    : s(shape),
-      rope_(s.rope, s.rope.rotated(s.global_head_size > 0 ? s.global_head_size : s.head_size), s.max_positions) {
+LlamaRopes::LlamaRopes(const LlamaShape& shape) : s(shape), rope_(s.rope, rotated_size(s), s.max_positions) {
   if (s.sliding_rope) sliding_.emplace(*s.sliding_rope, s.sliding_rope->rotated(s.head_size), s.max_positions);
   for (const double theta : s.thetas) {
     nn::RopeConfig config = s.rope;

@@ -53,8 +53,13 @@ void read_sizes(const LlamaConfig& c, const Family& family, LlamaShape& s, Probl
     problems.require(s.heads % s.kv_heads == 0, "num_attention_heads",
                      fmt::format("got {}, expected a multiple of num_key_value_heads ({})", s.heads, s.kv_heads));
   s.head_size = c.head_dim.value_or(family.head_size != 0 ? family.head_size : s.hidden / s.heads);
-  problems.require(s.head_size % 2 == 0 && s.head_size > 0, "head_dim",
-                   fmt::format("got {}, expected an even number", s.head_size));
+  const bool rotates = s.model_type != "jamba";  // pairs of values
+  if (rotates)
+    problems.require(s.head_size % 2 == 0 && s.head_size > 0, "head_dim",
+                     fmt::format("got {}, expected an even number", s.head_size));
+  else
+    problems.require(s.head_size > 0, "hidden_size", fmt::format("got {}, expected at least num_attention_heads ({})",
+                                                                 s.hidden, s.heads));
 }
 
 // Counted in doubles, so nothing overflows.

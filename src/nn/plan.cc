@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "nn/batch_docs.h"
 #include "nn/context.h"
 #include "ops/attention_mutual.h"
@@ -23,6 +25,8 @@ Plan::Plan(const Batch& batch, Past* cache, bool share_prefixes)
   if (!share_prefixes)
     for (Doc& doc : docs) doc.shared = 0;
   place(without_sources(docs, batch.ids_BT.device()), batch.ids_BT.device());
+  if (const auto counts = batch.extra.find(kUnattended); counts != batch.extra.end() && !counts->second.is_meta())
+    part_unattended(counts->second);
 }
 
 Plan::Plan(const Batch& batch, ops::Documents documents)
@@ -146,10 +150,48 @@ std::int64_t Plan::row_length() const { return context_ ? context_->row_length()
 
 Tensor Plan::attention(const Tensor& q_MHK, const Tensor& k_MGK, const Tensor& v_MGK,
                        const ops::AttentionOptions& options) const {
+  if (has_unattended()) return attention_of_parts(q_MHK, k_MGK, v_MGK, options);
   const bool sees_before_alone = mutual_near_only_ && options.mask.window == 0;
   if (sees_before_alone || mutual_.counted_spans().empty())
     return ops::attention(q_MHK, k_MGK, v_MGK, documents_, options);
   return ops::attention_mutual(q_MHK, k_MGK, v_MGK, documents_, mutual_, options);
+}
+
+void Plan::part_unattended(const Tensor& counts) {
+  const Tensor here = host::read(counts.to(at::kLong));
+  const auto count = host::values<std::int64_t>(here);
+  HONE_ASSERT(count.size() == docs_.size() && !cache_);
+  std::vector<ops::Span> attended;
+  for (std::size_t i = 0; i < docs_.size(); ++i) {
+    const ops::Span& whole = docs_[i].span;
+    const std::int64_t end = whole.end - count[i];
+    HONE_ASSERT(end > whole.begin);
+    attended.push_back({whole.begin, end});
+    if (count[i] > 0) unattended_.push_back({{end, whole.end}, attended.back()});
+  }
+  attended_ = std::move(attended);
+  lasting_ = false;
+}
+
+// Every token sees those that are seen: a window, whose middle would not be where the query stands, is to be as wide.
+Tensor Plan::attention_of_parts(const Tensor& q_MHK, const Tensor& k_MGK, const Tensor& v_MGK,
+                                const ops::AttentionOptions& options) const {
+  std::int64_t longest = 0;
+  for (const ops::SpanPair& pair : unattended_) longest = std::max(longest, pair.queries.end - pair.keys.begin);
+  if (options.mask.window > 0 && longest > options.mask.window)
+    throw Error(ErrorKind::config, fmt::format("a text with tokens that others do not see has {} tokens, and layers "
+                                               "see {} on each side; expected no more",
+                                               longest, options.mask.window))
+        .hint("queries go on for fewer tokens, or the others see these, too");
+  if (options.bias || options.sinks || options.soft_cap > 0)
+    throw Error(ErrorKind::config, "tokens that others do not see: not with this model's attention, which has sinks, a "
+                                   "cap, or a bias by distance")
+        .hint("let the others see them, too");
+  ops::AttentionOptions all = options;
+  all.mask = ops::Mask::full();
+  kept_unattended_ = true;
+  return ops::attention(q_MHK, k_MGK, v_MGK, attended_, options) +
+         ops::attention_between(q_MHK, k_MGK, v_MGK, unattended_, all);
 }
 
 Tensor Plan::to_flat(const Tensor& x_BTD) const {

@@ -15,6 +15,7 @@
 #include "nn/past.h"
 #include "nn/rope.h"
 #include "ops/attention.h"
+#include "ops/attention_between.h"
 #include "ops/rope.h"
 
 namespace hone::nn {
@@ -34,6 +35,10 @@ struct Sources {
   Tensor kept_S = {};                      // positions b * T + t of their tokens
   Tensor of(const Tensor& x_BTD) const;    // [B,T,D] -> [1,S,D]
 };
+
+// A batch's column, [docs]: so many of a document's last tokens see the others, and are seen by none, not even by
+// themselves. Of models whose layers ask attention().
+inline constexpr const char* kUnattended = "unattended";
 
 // Layers see tokens on one flat axis. Where the batch has padding, only the real tokens are on it: padding is never
 // computed. Attention sees documents, one after the other on an axis of their own. It is the flat one, unless prefixes
@@ -70,6 +75,9 @@ class Plan {
     lasting_ = false;
   }
   void do_not_last() { lasting_ = false; }  // layers do otherwise in the next step
+  // Whether documents end in tokens that see the others and are seen by none (kUnattended); attention() has done so.
+  bool has_unattended() const { return !unattended_.empty(); }
+  bool kept_unattended() const { return kept_unattended_; }
   const Sources& sources() const { return sources_; }             // none: of a step of generation, or of other models
   std::int64_t tokens() const { return tokens_; }  // on the flat axis
   // Of a cache's rows: a step of generation. Where tokens stand then lies on the device (Past::positions_R).
@@ -117,15 +125,19 @@ class Plan {
   // Of the tokens whose heads layers have: those of the flat axis, or all (Context::shares_weights).
   Tensor each_token_of_heads(const std::function<std::int64_t(const PlannedDoc&)>& first) const;
   std::vector<Doc> without_sources(const std::vector<Doc>& docs, at::Device device);
+  void part_unattended(const Tensor& counts);
+  Tensor attention_of_parts(const Tensor& q_MHK, const Tensor& k_MGK, const Tensor& v_MGK,
+                            const ops::AttentionOptions& options) const;
   void share(const std::vector<Doc>& docs);
   Past* cache_ = nullptr;
   std::shared_ptr<const Context> context_;
   std::int64_t rows_ = 0, length_ = 0, tokens_ = 0;
   std::vector<PlannedDoc> docs_;
-  ops::Documents documents_, mutual_;
+  ops::Documents documents_, mutual_, attended_;  // attended: documents without their last tokens, which none sees
+  std::vector<ops::SpanPair> unattended_;         // those tokens of each document, and the others
   Sources sources_;
   bool lasting_ = true, mutual_near_only_ = false;
-  mutable bool docs_were_asked_ = false;
+  mutable bool docs_were_asked_ = false, kept_unattended_ = false;
   Tensor positions_N_;
   Tensor kept_M_;  // positions b * T + t of the documents' tokens; undefined: all
   // Where prefixes are shared: the stretches of the flat axis that documents are made of, and the reverse.

@@ -58,6 +58,9 @@ config::Node VectorModule::hf_config() const {
   node.at_or_add("out_features") = number(form_.out);
   node.at_or_add("bias") = config::Values<bool>::write(form_.bias);
   node.at_or_add("activation_function") = config::Node::scalar(form_.activation, /*quoted=*/true);
+  if (form_.of_tokens)
+    for (const char* key : {"module_input_name", "module_output_name"})
+      node.at_or_add(key) = config::Node::scalar("token_embeddings", /*quoted=*/true);
   return node;
 }
 

@@ -20,6 +20,7 @@ struct VectorModuleForm {
   std::int64_t in = 0, out = 0;
   bool bias = true;
   std::string activation = "torch.nn.modules.linear.Identity";  // of Dense, by the class that the package names
+  bool of_tokens = false;  // Dense reads vectors of tokens, and else those of whole texts
 };
 
 // Whether hone has an activation of this class.

@@ -80,14 +80,7 @@ Tensor part_of(const std::vector<double>& all, std::size_t begin, const Batch& b
   return host::tensor_of(std::vector<double>(first, first + count), {count});
 }
 
-void JudgingOptions::check(Problems& problems) const {
-  problems.require(reward_weights.empty() || reward_weights.size() == rewards.size(), "reward_weights",
-                   "expected as many as there are rewards");
-  problems.require(std::any_of(reward_weights.begin(), reward_weights.end(), [](double one) { return one != 0; }) ||
-                       reward_weights.empty(),
-                   "reward_weights", "expected at least one that is not 0");
-  problems.require(std::all_of(reward_weights.begin(), reward_weights.end(), may_be_reward), "reward_weights",
-                   "expected numbers from -1e9 to 1e9");
+void AnsweringOptions::check(Problems& problems) const {
   problems.require(std::none_of(stop.begin(), stop.end(), [](const std::string& text) { return text.empty(); }), "stop",
                    "got an empty text, which nothing ends with");
   try {
@@ -97,6 +90,17 @@ void JudgingOptions::check(Problems& problems) const {
   }
   problems.require(log_completions || num_completions_to_print == 0, "num_completions_to_print",
                    "only with log_completions: true");
+}
+
+void JudgingOptions::check(Problems& problems) const {
+  problems.require(reward_weights.empty() || reward_weights.size() == rewards.size(), "reward_weights",
+                   "expected as many as there are rewards");
+  problems.require(std::any_of(reward_weights.begin(), reward_weights.end(), [](double one) { return one != 0; }) ||
+                       reward_weights.empty(),
+                   "reward_weights", "expected at least one that is not 0");
+  problems.require(std::all_of(reward_weights.begin(), reward_weights.end(), may_be_reward), "reward_weights",
+                   "expected numbers from -1e9 to 1e9");
+  AnsweringOptions::check(problems);
 }
 
 void require_rewards(const JudgingOptions& options, Problems& problems) {
@@ -189,20 +193,9 @@ AnswerObjective::Judged AnswerObjective::judged(const Group& group, std::int64_t
   auto [rollout, given] = answered_by(answer, group, each, seed, context);
   environment.finish();
   Judged made;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const Asked& asked = rollout.of(i);
-    GivenAnswer& one = given[i];
-    rollout.answers.push_back({.prompt = context.tokenizer->decode(asked.ids, /*skip_special=*/false),
-                               .text = std::move(one.text),
-                               .reference = asked.reference,
-                               .prompt_ids = asked.ids,
-                               .ids = std::move(one.ids),
-                               .complete = one.is_complete(),
-                               .record = context.record_name(asked.record),
-                               .heard = std::move(one.heard),
-                               .messages = std::move(one.messages),
-                               .outcome = one.outcome});
-    if (!has_environment()) continue;
+  take_answers(rollout, given, context);
+  if (!has_environment()) given.clear();  // of which nothing is counted
+  for (const GivenAnswer& one : given) {
     for (const auto& [name, count] : {std::pair(kTurns, one.turns), {kCalls, one.calls}, {kFailures, one.failures}})
       made.counts[name].push_back(static_cast<double>(count));
     made.counts[kMissing].push_back(one.outcome ? 0 : 1);
@@ -252,6 +245,22 @@ std::map<std::string, std::vector<double>> AnswerObjective::columns_of(const Jud
 
 void AnswerObjective::tell(const Judged& judged, const StepContext& context) {
   tell_moments(judged, context.world);
+  tell_lines(judged, context);
+}
+
+void AnswerObjective::tell_given(const Judged& judged, const World& world) {
+  const auto moments = tell_moments(judged, world);
+  const auto add = [&](const std::string& name, const char* of) {
+    if (const Moments& own = moments.at(of); own.count > 0) told_[name] = {own.mean, 1};
+  };
+  add("completions/mean_length", kLength);
+  if (!rewards_.empty()) add(kReward, kReward);
+  for (std::size_t k = 0; k < rewards_.size(); ++k) add(reward_name(k) + "/mean", reward_name(k).c_str());
+  const double given = moments.at(kLength).count, complete = moments.at("complete").count;
+  told_["completions/clipped_ratio"] = {given > 0 ? 1 - complete / given : 0, 1};
+}
+
+void AnswerObjective::tell_lines(const Judged& judged, const StepContext& context) const {
   if (!drawing_.log_completions) return;
   ToldNumbers numbers{.rewards = {}, .others = judged.told};
   if (!rewards_.empty()) numbers.others[kReward] = judged.sums;
@@ -271,7 +280,7 @@ void AnswerObjective::warn_where_alike(const Moments& alike, const World& world)
 }
 
 // What the step's answers are like, as TRL tells it; the same for each of the step's updates.
-void AnswerObjective::tell_moments(const Judged& judged, const World& world) {
+std::map<std::string, Moments> AnswerObjective::tell_moments(const Judged& judged, const World& world) {
   ValuesByName values{{kLength, lengths_of(judged.rollout, false)}, {"complete", lengths_of(judged.rollout, true)}};
   values[kReward] = judged.sums, values["alike"] = {};
   for (std::size_t k = 0; k < rewards_.size(); ++k) values[reward_name(k)] = judged.rewards[k];
@@ -292,10 +301,11 @@ void AnswerObjective::tell_moments(const Judged& judged, const World& world) {
   add("completions/mean_terminated_length", complete.mean);
   add("completions/min_terminated_length", complete.low);
   add("completions/max_terminated_length", complete.high);
-  if (rewards_.empty()) return;
+  if (rewards_.empty()) return moments;
   add_std("reward_std", moments.at(kReward));
   for (std::size_t k = 0; k < rewards_.size(); ++k) add_std(reward_name(k) + "/std", moments.at(reward_name(k)));
   if (settings_.each > 1) add("frac_reward_zero_std", moments.at("alike").mean);
+  return moments;
 }
 
 void AnswerObjective::measure_step(const Sums&, std::map<std::string, Metric>& metrics) const {

@@ -19,13 +19,30 @@
 
 namespace hone::objectives {
 
-struct JudgingOptions : SamplingOptions {
+// How answers are drawn and told.
+struct AnsweringOptions : SamplingOptions {
   using Base = SamplingOptions;
-  std::vector<config::Choice<Reward>> rewards;
-  std::vector<double> reward_weights;
-  EnvironmentOptions environment;
   bool log_completions = false;
   std::int64_t num_completions_to_print = 0;
+  static constexpr auto telling_fields() {
+    using C = AnsweringOptions;
+    return std::tuple{field("log_completions", &C::log_completions,
+                            "Write the answers of each step that is logged (trainer.log_every) down in "
+                            "completions.jsonl in the run folder, with their prompts and what they are worth.",
+                            OnResume::record),
+                      field("num_completions_to_print", &C::num_completions_to_print,
+                            "With log_completions: so many of them in the log as well.", config::at_least(0),
+                            OnResume::record)};
+  }
+  static constexpr auto fields() { return std::tuple_cat(SamplingOptions::fields(), telling_fields()); }
+  void check(Problems& problems) const;
+};
+
+struct JudgingOptions : AnsweringOptions {
+  using Base = AnsweringOptions;
+  std::vector<config::Choice<Reward>> rewards = {};
+  std::vector<double> reward_weights = {};
+  EnvironmentOptions environment = {};
   static constexpr auto fields() {
     using C = JudgingOptions;
     return std::tuple_cat(SamplingOptions::fields(),
@@ -33,15 +50,8 @@ struct JudgingOptions : SamplingOptions {
                                            "What answers are worth, by one or several rewards, which are added up."),
                                      field("reward_weights", &C::reward_weights, "Of each of rewards; default: 1."),
                                      field("environment", &C::environment,
-                                           "Answers of several turns, and a program that they are spoken with."),
-                                     field("log_completions", &C::log_completions,
-                                           "Write the answers of each step that is logged (trainer.log_every) down "
-                                           "in completions.jsonl in the run folder, with their prompts and what they "
-                                           "are worth.",
-                                           OnResume::record),
-                                     field("num_completions_to_print", &C::num_completions_to_print,
-                                           "With log_completions: so many of them in the log as well.",
-                                           config::at_least(0), OnResume::record)});
+                                           "Answers of several turns, and a program that they are spoken with.")},
+                          telling_fields());
   }
   void check(Problems& problems) const;  // but whether there are rewards
 };
@@ -85,7 +95,7 @@ class AnswerObjective : public Objective {
     Rollout rollout;
     std::vector<std::vector<double>> rewards;           // [reward][answer]; NaN: it says nothing
     std::vector<double> sums;                           // of each answer; none where there are no rewards
-    double batches = 0;                                 // micro-batches of the step, over all ranks
+    double batches = 0, learnt_tokens = 0;              // of the step, over all ranks; the former: micro-batches
     std::vector<double> divergence;                     // of each answer from the reference, where advantages need it
     std::map<std::string, std::vector<double>> counts;  // of each answer, where there is an environment
     std::map<std::string, std::vector<double>> told;    // of each answer, for completions.jsonl alone
@@ -101,9 +111,13 @@ class AnswerObjective : public Objective {
   // What loss() has of each answer.
   std::map<std::string, std::vector<double>> columns_of(const Judged& judged) const;
   std::vector<std::string> measures_of_answers() const;
+  void warn(const std::string& text) { warnings_.warning(text); }  // not again and again
   void add_answer_means(const Batch& batch, LossTerms& result) const;
   // For measure_step(), which has no batch, and completions.jsonl.
   void tell(const Judged& judged, const StepContext& context);
+  // The first half of it, of answers that are not all learnt from: with the means that are else those of what is.
+  void tell_given(const Judged& judged, const World& world);
+  void tell_lines(const Judged& judged, const StepContext& context) const;  // the other half
 
   // Of the tokens that are learnt, [N]; statistics_N4, entropy_N (with a graph): null, they are not wanted.
   Tensor log_probs(const CausalLm& model, const Output& output, const Batch& batch, const Pass& pass,
@@ -120,7 +134,7 @@ class AnswerObjective : public Objective {
  private:
   Judged judged(const Group& group, std::int64_t each, const SeedOfAnswer& seed, const StepContext& context) const;
   bool has_environment() const { return !drawing_.environment.command.empty(); }
-  void tell_moments(const Judged& judged, const World& world);
+  std::map<std::string, Moments> tell_moments(const Judged& judged, const World& world);
   void warn_where_alike(const Moments& alike, const World& world);
   bool counts_outcomes() const;  // whether a reward goes by what the environment says
   void judge(Judged& judged, const StepContext& context) const;

@@ -15,6 +15,7 @@
 #include "hone/random.h"
 #include "hone/registry.h"
 #include "hone/world.h"
+#include "objectives/completions.h"
 #include "objectives/divisor.h"
 #include "objectives/rollouts.h"
 #include "ops/cross_entropy.h"
@@ -33,7 +34,9 @@ class Distillation final : public Objective {
   struct Config {
     std::string teacher;
     double temperature = 1, beta = 0, alpha = 1, lmbda = 0;
-    std::int64_t max_completion_length = 128;
+    std::int64_t max_completion_length = 128, num_completions_to_print = 0;
+    double top_p = 1, min_p = 0, repetition_penalty = 1;
+    bool log_completions = false;
     std::optional<std::int64_t> generation_batch_size, top_k;
     bool teacher_logprobs = false, normalize_topk = false;
     double teacher_temperature = 1;
@@ -47,10 +50,11 @@ class Distillation final : public Objective {
                 "makes."),
           field("top_k", &C::top_k,
                 "Of teacher_logprobs so many of each token's, the likeliest; default: all that there are, as many "
-                "at each token.",
+                "at each token. With lmbda above 0 answers are drawn among the k likeliest tokens; default: all.",
                 config::at_least(1)),
           field("teacher_temperature", &C::teacher_temperature,
-                "Temperature that teacher_logprobs were made with; they are brought to `temperature`.",
+                "Temperature that teacher_logprobs were made with, of files that say no other; they are brought to "
+                "`temperature`.",
                 {.low = 0.01, .high = 100}),
           field("normalize_topk", &C::normalize_topk,
                 "With teacher_logprobs the model's probabilities are those among the tokens that they name, and not "
@@ -72,6 +76,19 @@ class Distillation final : public Objective {
                 {.low = 0, .high = 1}),
           field("max_completion_length", &C::max_completion_length, "Tokens of such an answer at most.",
                 {.low = 1, .high = 1 << 20}),
+          field("top_p", &C::top_p,
+                "Draw among the likeliest tokens that together have this probability; 1 = all.",
+                {.low = 1e-6, .high = 1}),
+          field("min_p", &C::min_p, "Leave out tokens less likely than this share of the likeliest one.",
+                {.low = 0, .high = 1}),
+          field("repetition_penalty", &C::repetition_penalty,
+                "Above 1: tokens already in the text become less likely to be drawn.", {.low = 1e-6, .high = 1e6}),
+          field("log_completions", &C::log_completions,
+                "Write the answers of each step that is logged (trainer.log_every) down in completions.jsonl in the "
+                "run folder, with their prompts.",
+                OnResume::record),
+          field("num_completions_to_print", &C::num_completions_to_print,
+                "With log_completions: so many of them in the log as well.", config::at_least(0), OnResume::record),
           field("generation_batch_size", &C::generation_batch_size,
                 "Answers that are made at the same time, each with its keys and values in memory; default: all of a "
                 "micro-batch.",
@@ -83,7 +100,8 @@ class Distillation final : public Objective {
                        "got none, expected the folder of a model to learn from, or teacher_logprobs: true");
       problems.require(teacher.empty() || !teacher_logprobs, "teacher_logprobs",
                        "expected false with a teacher: one of them is learnt from");
-      problems.require(teacher_logprobs || !top_k, "top_k", "only with teacher_logprobs");
+      problems.require(teacher_logprobs || lmbda > 0 || !top_k, "top_k",
+                       "only with teacher_logprobs, or with lmbda above 0");
       problems.require(teacher_logprobs || !normalize_topk, "normalize_topk", "only with teacher_logprobs");
       problems.require(teacher_logprobs || teacher_temperature == standard.teacher_temperature, "teacher_temperature",
                        "only with teacher_logprobs");
@@ -91,9 +109,17 @@ class Distillation final : public Objective {
                        "expected 0 with teacher_logprobs: of a few tokens only KL(teacher || model) is one");
       problems.require(!teacher_logprobs || lmbda == 0, "lmbda",
                        "expected 0 with teacher_logprobs: nobody has been asked about the model's own answers");
-      problems.require(lmbda > 0 || max_completion_length == standard.max_completion_length, "max_completion_length",
-                       "only with lmbda above 0");
-      problems.require(lmbda > 0 || !generation_batch_size, "generation_batch_size", "only with lmbda above 0");
+      const auto drawn = [&](bool as_usual, const char* option) {
+        problems.require(lmbda > 0 || as_usual, option, "only with lmbda above 0");
+      };
+      drawn(max_completion_length == standard.max_completion_length, "max_completion_length");
+      drawn(top_p == 1, "top_p");
+      drawn(min_p == 0, "min_p");
+      drawn(repetition_penalty == 1, "repetition_penalty");
+      drawn(!log_completions, "log_completions");
+      drawn(!generation_batch_size, "generation_batch_size");
+      problems.require(log_completions || num_completions_to_print == 0, "num_completions_to_print",
+                       "only with log_completions: true");
       problems.require(lmbda == 0 || alpha == 1, "alpha",
                        "expected 1 with lmbda above 0: what a model has drawn itself is no label");
     }
@@ -104,6 +130,7 @@ class Distillation final : public Objective {
     Needs needs;
     if (config_.teacher_logprobs) {
       needs.teacher_log_probs = config_.top_k.value_or(0);
+      needs.teacher_temperature = config_.teacher_temperature;
       return needs;
     }
     needs.models[kTeacher] = config_.teacher;
@@ -197,6 +224,8 @@ class Distillation final : public Objective {
     const c10::NoGradGuard no_grad;
     SamplingOptions options;
     options.max_completion_length = config_.max_completion_length, options.temperature = config_.temperature;
+    options.top_p = config_.top_p, options.top_k = config_.top_k.value_or(0), options.min_p = config_.min_p;
+    options.repetition_penalty = config_.repetition_penalty;
     options.generation_batch_size = config_.generation_batch_size;
     const auto answer = [&](const std::vector<Asked>& asked, const SeedOfAnswer& own) {
       for (const Asked& one : asked) require_prompt(one, context);
@@ -204,8 +233,9 @@ class Distillation final : public Objective {
       for (Generated& one : sample(asked, /*each=*/1, own, options, context)) given.push_back({std::move(one)});
       return given;
     };
-    auto [rollout, generated] = answered_by(answer, group, /*each=*/1, seed, context);
-    for (Generated& one : generated) rollout.answers.emplace_back().ids = std::move(one.ids);
+    auto [rollout, given] = answered_by(answer, group, /*each=*/1, seed, context);
+    take_answers(rollout, given, context);
+    if (config_.log_completions) tell_completions(rollout, {}, config_.num_completions_to_print, context);
     return learnt_from(rollout, {}, std::vector<bool>(rollout.answers.size()));
   }
 

@@ -18,7 +18,7 @@
 namespace hone::objectives {
 namespace {
 
-using Tokens = QueryTexts::Tokens;
+using TextTokens = QueryTexts::Tokens;
 
 constexpr std::string_view kStream = "texts of other records";
 
@@ -31,30 +31,30 @@ const text::JsonTokenizer& joining(const Tokenizer& tokenizer) {
 }
 
 // What others' texts are to a query: none of its own, and right for nobody who asks the same.
-std::vector<const Tokens*> candidates_of(const QueryTexts& query, const std::vector<QueryTexts>& step) {
-  std::set<Tokens> not_wanted(query.texts.begin(), query.texts.end());
+std::vector<const TextTokens*> candidates_of(const QueryTexts& query, const std::vector<QueryTexts>& step) {
+  std::set<TextTokens> not_wanted(query.texts.begin(), query.texts.end());
   for (const QueryTexts& other : step)
     if (other.query == query.query) not_wanted.insert(other.texts[0]);
-  std::vector<const Tokens*> all;
+  std::vector<const TextTokens*> all;
   for (const QueryTexts& other : step)
-    for (const Tokens& text : other.texts)
+    for (const TextTokens& text : other.texts)
       if (!not_wanted.contains(text)) all.push_back(&text);
   return all;
 }
 
-std::vector<const Tokens*> drawn_for(const QueryTexts& query, const std::vector<QueryTexts>& step,
+std::vector<const TextTokens*> drawn_for(const QueryTexts& query, const std::vector<QueryTexts>& step,
                                      const Drawing& drawing) {
-  const std::vector<const Tokens*> all = candidates_of(query, step);
+  const std::vector<const TextTokens*> all = candidates_of(query, step);
   const std::int64_t most = drawing.most.value_or(std::ssize(all));
   if (most >= std::ssize(all)) return all;
   const Random random(drawing.seed, fmt::format("{}/{}/{}", kStream, drawing.when, query.record));
-  std::vector<const Tokens*> drawn;
+  std::vector<const TextTokens*> drawn;
   for (std::int64_t i = 0; i < most; ++i)
     drawn.push_back(all[random.permuted(static_cast<std::uint64_t>(i), all.size())]);
   return drawn;
 }
 
-HostDoc pair_of(const QueryTexts& query, const Tokens& text, Role role, const Drawing& drawing) {
+HostDoc pair_of(const QueryTexts& query, const TextTokens& text, Role role, const Drawing& drawing) {
   const FittedEncoding made = joining(drawing.tokenizer)
                                   .join_fitting(query.query, text, static_cast<std::size_t>(drawing.max_length),
                                                 /*from_left=*/false);
@@ -92,7 +92,7 @@ std::vector<QueryTexts> all_of_step(const std::vector<QueryTexts>& own, const Wo
   std::vector<QueryTexts> all;
   for (const std::string& rank : world.gather(told.dump()))
     for (const nlohmann::json& one : nlohmann::json::parse(rank))
-      all.push_back({one[0].get<std::int64_t>(), one[1].get<Tokens>(), one[2].get<std::vector<Tokens>>()});
+      all.push_back({one[0].get<std::int64_t>(), one[1].get<TextTokens>(), one[2].get<std::vector<TextTokens>>()});
   std::ranges::sort(all, {}, [](const QueryTexts& one) { return std::tie(one.record, one.query, one.texts); });
   return all;
 }
@@ -103,7 +103,7 @@ Batch with_drawn_texts(const std::vector<QueryTexts>& queries, const std::vector
   for (const QueryTexts& query : queries) {
     HostRow& row = rows.emplace_back();
     row.push_back(pair_of(query, query.texts[0], Role::chosen, drawing));
-    for (const Tokens* text : drawn_for(query, step, drawing))
+    for (const TextTokens* text : drawn_for(query, step, drawing))
       row.push_back(pair_of(query, *text, Role::rejected, drawing));
     for (std::size_t i = 1; i < query.texts.size(); ++i)
       row.push_back(pair_of(query, query.texts[i], Role::rejected, drawing));

@@ -202,7 +202,7 @@ class Embedding final : public TextObjective {
   Tensor vectors(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     return nn::vectors_of(model, output, batch, pooling_of(model), pass);
   }
-  TextLosses losses(const EmbeddedTexts& texts) const override {
+  TextLosses losses(const EmbeddedTexts& texts, const Model&) const override {
     TextLosses made{all_losses(texts)};
     const c10::NoGradGuard no_grad;
     if (const Tensor right = right_ones(texts, settings()); right.defined()) made.means["accuracy"] = right;

@@ -21,6 +21,11 @@ Tensor sent_there(const std::vector<std::int64_t>& values, const Tensor& like) {
   return devices::sent(host::tensor_of(values, {std::ssize(values)}), like.device());
 }
 
+// Those of texts' tokens are as wide as the longest text asks for (nn/token_vectors.h).
+Tensor widened(const Tensor& rows, std::int64_t width) {
+  return rows.size(1) == width ? rows : at::constant_pad_nd(rows, {0, width - rows.size(1)});
+}
+
 Tensor joined_rows(const Tensor& a, const Tensor& b) { return a.defined() && b.defined() ? at::cat({a, b}) : Tensor(); }
 
 // Numbers of documents: of each pair the two, and of other documents, which have a pair.
@@ -107,7 +112,8 @@ void StepTexts::add(const StepTexts& more) {
   std::int64_t next = 0;
   for (const TextMember& one : members) next = std::max(next, one.group + 1);
   for (const TextMember& one : more.members) members.push_back({one.role, next + one.group});
-  vector_SD = at::cat({vector_SD, more.vector_SD});
+  const std::int64_t width = std::max(vector_SD.size(1), more.vector_SD.size(1));
+  vector_SD = at::cat({widened(vector_SD, width), widened(more.vector_SD, width)});
   text_S = joined_rows(text_S, more.text_S);
   score_S2 = joined_rows(score_S2, more.score_S2);
   guided_SD = joined_rows(guided_SD, more.guided_SD);

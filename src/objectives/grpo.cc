@@ -59,6 +59,13 @@ void Grpo::Config::validate(Problems& problems) const {
                    "missing: what loss_type cispo clips weights at, for instance 5");
   problems.require(loss_type != PolicyLoss::vespo || importance_sampling_level == RatioLevel::token,
                    "importance_sampling_level", "not with loss_type vespo, which goes by whole answers anyway");
+  const auto not_geometric = [&](bool as_usual, const char* option) {
+    problems.require(loss_type != PolicyLoss::gmpo || as_usual, option, "not with loss_type gmpo");
+  };
+  not_geometric(importance_sampling_level == none.importance_sampling_level, "importance_sampling_level");
+  not_geometric(!delta, "delta");
+  not_geometric(!off_policy_mask_threshold, "off_policy_mask_threshold");
+  not_geometric(use_bias_correction_kl, "use_bias_correction_kl");
   problems.require(
       multi_objective_aggregation == AggregateRewards::sum_then_normalize || scale_rewards == ScaleRewards::group,
       "scale_rewards", "not with multi_objective_aggregation normalize_then_sum, which scales twice");
@@ -159,6 +166,8 @@ void Grpo::tell_clipped(const PolicyTerms& terms, const Tokens& tokens, LossTerm
 
 LossTerm Grpo::loss_term(const PolicyTerms& terms, const Tokens& tokens) const {
   switch (config_.loss_type) {
+    case PolicyLoss::gmpo:
+      return {"loss", terms.losses_S.sum(), kAnswers};
     case PolicyLoss::grpo:
     case PolicyLoss::sapo: {
       const auto by_answer = [&](const Tensor& values_N) {

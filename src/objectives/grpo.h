@@ -44,7 +44,8 @@ class Grpo : public PolicyObjective {
                     "each by the mean of its tokens; dr_grpo: tokens by max_completion_length; luspo: answers by "
                     "their length; cispo: as dapo, but what is clipped at epsilon_high is the weight of a token's "
                     "gradient; sapo: as grpo, with a smooth curve for clipping; vespo: as dapo, with a curve of the "
-                    "whole answer's ratio."),
+                    "whole answer's ratio; gmpo: answers alike, each by the geometric mean of its tokens' ratios, "
+                    "whose logarithms are clipped at -epsilon and epsilon_high (0.4 is usual)."),
               field("scale_rewards", &C::scale_rewards,
                     "By which standard deviation rewards' differences are divided: of the group, the answers to one "
                     "prompt; of all that a step has (batch); by none."),

@@ -50,15 +50,15 @@ Tensor gamma_weights(const Ratios& ratios, const PolicyLossOptions& o) {
 
 // counted: the ratio, with what delta leaves of it.
 Tensor clipped_losses(const Tensor& counted, const Tensor& ratio, const Tensor& advantage, const PolicyLossOptions& o) {
-  const Tensor within = ratio.clamp_min(1 - o.epsilon).clamp_max(1 + o.high());  // both at once: none on meta tensors
+  // Both bounds at once: none on meta tensors.
+  const Tensor within = ratio.clamp_min(o.least_ratio()).clamp_max(o.most_ratio());
   return -at::minimum(counted * advantage, within * advantage);
 }
 
 void tell_clipped(const Tensor& ratio, const Tensor& advantage, const PolicyLossOptions& o, PolicyTerms& terms) {
-  const Tensor high = o.loss_type == PolicyLoss::cispo ? ratio.gt(o.high()) : ratio.gt(1 + o.high());
-  terms.high_clipped = (high & advantage.gt(0)).to(ratio.scalar_type());
+  terms.high_clipped = (ratio.gt(o.most_ratio()) & advantage.gt(0)).to(ratio.scalar_type());
   if (o.loss_type == PolicyLoss::cispo) return;
-  terms.low_clipped = (ratio.lt(1 - o.epsilon) & advantage.lt(0)).to(ratio.scalar_type());
+  terms.low_clipped = (ratio.lt(o.least_ratio()) & advantage.lt(0)).to(ratio.scalar_type());
 }
 
 // Of each token, before anything of it is left out. counted_N: what `delta` leaves of the ratio.
@@ -84,18 +84,54 @@ void add_losses(const Ratios& ratios, const Tensor& ratio_N, const Tensor& count
   }
 }
 
-void add_divergence(const PolicyTokens& t, const Tensor& ratio_N, const PolicyLossOptions& o, PolicyTerms& terms) {
+// Of one sample, never below 0 (Schulman, 2020).
+Tensor divergence_of(const PolicyTokens& t) {
   const Tensor d_N = (t.reference_N - t.log_probs_N) * t.mask_N;
-  Tensor divergence_N = d_N.exp() - d_N - 1;  // of one sample, never below 0 (Schulman, 2020)
+  return d_N.exp() - d_N - 1;
+}
+
+void add_divergence(const PolicyTokens& t, const Tensor& ratio_N, const PolicyLossOptions& o, PolicyTerms& terms) {
+  Tensor divergence_N = divergence_of(t);
   if (o.corrects_divergence) divergence_N = divergence_N * ratio_N;
   terms.losses_N = terms.losses_N + o.beta * divergence_N;
   terms.divergence_N = divergence_N.detach() * t.mask_N;
 }
 
+// Clipped where that is the lesser gain, in logarithms; tokens that are not learnt from are not in the mean.
+PolicyTerms geometric_terms(const Ratios& ratios, const PolicyLossOptions& o) {
+  const PolicyTokens& t = ratios.t;
+  const Tensor &log_N = ratios.log_ratio_N, &advantage_N = ratios.advantage_N;
+  const Tensor within_N = log_N.clamp_min(-o.epsilon).clamp_max(o.high());
+  const Tensor clipped_N = at::where(advantage_N.gt(0), at::minimum(log_N, within_N), at::maximum(log_N, within_N));
+  const Tensor counted_N = t.learnt_N.defined() ? t.mask_N * t.learnt_N : t.mask_N;
+  const auto sums_S = [&](const Tensor& values_N) { return sums_by_document(values_N, t.documents_N, t.answers()); };
+  const Tensor ratio_S = (sums_S(clipped_N * counted_N) / sums_S(counted_N).clamp_min(1)).exp();
+  PolicyTerms terms;
+  terms.losses_S = -ratio_S * t.advantages_S.to(ratio_S.scalar_type());
+  if (t.reference_N.defined()) {
+    const Tensor divergence_N = divergence_of(t);
+    terms.losses_S = terms.losses_S + o.beta * ratios.mean_S(divergence_N);
+    terms.divergence_N = divergence_N.detach();
+  }
+  tell_clipped(log_N.detach().exp(), advantage_N, o, terms);
+  for (Tensor* clipped : {&terms.low_clipped, &terms.high_clipped}) *clipped = *clipped * t.mask_N;
+  return terms;
+}
+
 }  // namespace
+
+double PolicyLossOptions::least_ratio() const {
+  return loss_type == PolicyLoss::gmpo ? std::exp(-epsilon) : 1 - epsilon;
+}
+
+double PolicyLossOptions::most_ratio() const {
+  if (loss_type == PolicyLoss::cispo) return high();
+  return loss_type == PolicyLoss::gmpo ? std::exp(high()) : 1 + high();
+}
 
 PolicyTerms policy_terms(const PolicyTokens& t, const PolicyLossOptions& o) {
   const Ratios ratios{t};
+  if (o.loss_type == PolicyLoss::gmpo) return geometric_terms(ratios, o);
   const bool by_answer = o.level == RatioLevel::sequence;
   const bool clips = o.loss_type != PolicyLoss::sapo && o.loss_type != PolicyLoss::vespo;
   const Tensor log_weight_S = by_answer ? ratios.mean_S(ratios.log_ratio_N) : Tensor();

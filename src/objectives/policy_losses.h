@@ -24,13 +24,14 @@ enum class PolicyLoss {
   sapo,     // as grpo; a sigmoid instead of clipping (arXiv:2511.20347)
   luspo,    // answers by their length (arXiv:2602.05261)
   vespo,    // as dapo; answers weighed by a gamma function of their ratio (arXiv:2602.10693)
+  gmpo,     // answers alike, each by the geometric mean of its tokens' ratios, clipped before (arXiv:2507.20673)
 };
 enum class RatioLevel { token, sequence };
 
 struct PolicyLossOptions {
   PolicyLoss loss_type = PolicyLoss::dapo;
   RatioLevel level = RatioLevel::token;  // sequence: GSPO's (Zheng et al., 2025, arXiv:2507.18071)
-  double epsilon = 0.2;
+  double epsilon = 0.2;                     // of gmpo in logarithms: ratios from e^-epsilon to e^epsilon_high
   std::optional<double> epsilon_high = {};  // default: epsilon
   std::optional<double> delta = {};         // the most that a ratio counts for
   double beta = 0;                          // of the divergence from the reference
@@ -39,6 +40,9 @@ struct PolicyLossOptions {
   double sapo_temperature_pos = 1, sapo_temperature_neg = 1.05;
   double vespo_k_pos = 2, vespo_lambda_pos = 3, vespo_k_neg = 3, vespo_lambda_neg = 2;
   double high() const { return epsilon_high.value_or(epsilon); }
+  // Between which ratios nothing is clipped.
+  double least_ratio() const;
+  double most_ratio() const;
 };
 
 // Of all tokens of a batch; what is no token of an answer has a mask of 0.
@@ -56,7 +60,8 @@ struct PolicyTokens {
 
 // What is learnt and what is told of it, without a graph but for the first.
 struct PolicyTerms {
-  at::Tensor losses_N;                   // of each token, times its mask
+  at::Tensor losses_N;                   // of each token, times its mask; undefined: losses_S
+  at::Tensor losses_S;                   // gmpo's
   at::Tensor divergence_N;               // undefined: no reference
   at::Tensor low_clipped, high_clipped;  // 1 where a ratio is clipped; of tokens or, by level, of answers
   at::Tensor weights_S;                  // vespo's; undefined: another loss
@@ -80,7 +85,8 @@ inline constexpr auto hone::config::enum_names<hone::objectives::PolicyLoss> =
          {hone::objectives::PolicyLoss::cispo, "cispo"},
          {hone::objectives::PolicyLoss::sapo, "sapo"},
          {hone::objectives::PolicyLoss::luspo, "luspo"},
-         {hone::objectives::PolicyLoss::vespo, "vespo"}});
+         {hone::objectives::PolicyLoss::vespo, "vespo"},
+         {hone::objectives::PolicyLoss::gmpo, "gmpo"}});
 template <>
 inline constexpr auto hone::config::enum_names<hone::objectives::RatioLevel> =
     std::to_array<std::pair<hone::objectives::RatioLevel, std::string_view>>(

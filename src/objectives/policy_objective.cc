@@ -14,6 +14,7 @@
 #include "objectives/quantile.h"
 #include "tensor/by_document.h"
 #include "tensor/host.h"
+#include "tensor/micro_batch.h"
 
 namespace hone::objectives {
 namespace {
@@ -106,7 +107,7 @@ Group PolicyObjective::learnable(Judged& judged, const StepContext& context) con
   const World world = judged.evaluation ? World() : context.world;
   if (by_entropy) choose_tokens(group, entropies, world);
   const Sums totals = totals_of(group, world);
-  judged.batches = totals.at("batches");
+  judged.batches = totals.at("batches"), judged.learnt_tokens = totals.at("tokens");
   const double mean = std::max(1.0, totals.at("tokens")) / judged.batches;
   const std::vector<double> all = judged.told["advantage"] = advantages(judged, world);
   std::size_t begin = 0;
@@ -139,9 +140,16 @@ Groups PolicyObjective::prepare(Group group, StepContext& context) {
   Judged made = judged(group, context);
   Metrics resampled;
   if (options_.resample > 0) made = with_something_to_learn(std::move(made), context, resampled);
-  if (ReplayBuffer* buffer = replay_buffer()) made = with_replayed(std::move(made), *buffer, context, resampled);
+  ReplayBuffer* buffer = replay_buffer();
+  if (buffer) {  // what answers are worth now is told of those that were given now
+    tell_given(made, context.world);
+    made = with_replayed(std::move(made), *buffer, context, resampled);
+  }
   const Group learnt = learnable(made, context);
-  tell(made, context);
+  buffer ? tell_lines(made, context) : tell(made, context);
+  if (made.learnt_tokens == 0 && context.world.is_first())
+    warn("all answers of the step were cut off, and mask_truncated_completions leaves them out: nothing is learnt; "
+         "max_completion_length says how long they may be");
   for (const auto& [name, value] : resampled) told_[name] = {value, 1};
   return dealt_out(learnt, made.batches, options_.num_minibatches, options_.num_iterations, context.world);
 }
@@ -152,7 +160,9 @@ Groups dealt_out(const Group& learnt, double batches, std::int64_t updates, std:
   Groups once(parts), groups;
   for (std::size_t i = 0; i < learnt.size(); ++i) {
     const std::size_t number = i * ranks + static_cast<std::size_t>(world.rank());
-    once[std::min(parts - 1, number * parts / all)].push_back(learnt[i]);
+    const std::size_t part = std::min(parts - 1, number * parts / all), first = (part * all + parts - 1) / parts;
+    once[part].push_back(learnt[i]);
+    if (parts > 1) set_micro_batch(once[part].back(), static_cast<std::int64_t>(number - first));
   }
   for (std::int64_t time = 0; time < times; ++time) groups.insert(groups.end(), once.begin(), once.end());
   return groups;

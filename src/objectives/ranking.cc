@@ -92,6 +92,7 @@ class Ranking final : public Objective {
   Needs needs() const override {
     Needs needs{.records = draws() ? RecordKind::embedding : RecordKind::ranked, .labels = {"LABEL_0"}};
     needs.compares_records = draws();
+    if (draws()) needs.draws_texts = {.most = config_.num_negatives, .max_length = config_.max_pair_length};
     return needs;
   }
   void check(const Model& model) const override { nn::require_score(model, "objective ranking"); }
@@ -147,7 +148,7 @@ class Ranking final : public Objective {
             .seed = context.seed,
             .when = std::move(when),
             .tokenizer = *context.tokenizer,
-            .max_length = config_.max_pair_length.value_or(context.model.max_positions())};
+            .max_length = config_.max_pair_length.value_or(context.max_length)};
   }
 
   // Likewise, where the texts of other records are the negatives.

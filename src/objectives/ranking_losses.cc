@@ -77,13 +77,18 @@ Tensor hardness_PC(const Tensor& likeness_PC, const EmbeddedTexts& texts, const 
 
 }  // namespace
 
+Tensor not_negatives_PC(const EmbeddedTexts& texts) {
+  const Alike same = alike(texts);
+  return at::cat({but_itself(same.pairs_PP), same.others_PO}, 1);
+}
+
 // The probability of each query's own document among all (van den Oord et al., 2018, arXiv:1807.03748; Henderson et
 // al., 2017, arXiv:1705.00652), and, where more directions are asked for, among all queries, and of its document among
 // all queries and documents (Li et al., 2023, arXiv:2308.03281).
 Tensor ranking_P(const EmbeddedTexts& texts, const EmbeddingLossSettings& settings, std::int64_t dims) {
   const Likeness likeness(settings.dot, dims);
   const Alike same = alike(texts);
-  const Tensor not_own_PC = at::cat({but_itself(same.pairs_PP), same.others_PO}, 1);
+  const Tensor not_own_PC = not_negatives_PC(texts);
   const Tensor all_CD = documents_CD(texts);
   const Tensor found_PC = likeness(texts.query_PD, all_CD);
   Tensor found = found_PC / settings.temperature;
@@ -134,11 +139,9 @@ Tensor guided_P(const EmbeddedTexts& texts, const EmbeddingLossSettings& setting
 }
 
 Tensor nearest_P(const EmbeddedTexts& texts, bool dot) {
-  const Alike same = alike(texts);
   const Tensor found_PC = Likeness(dot, 0)(texts.query_PD, documents_CD(texts));
-  const Tensor not_own_PC = at::cat({but_itself(same.pairs_PP), same.others_PO}, 1);
   const Tensor own = at::arange(texts.query_PD.size(0), texts.owner_O.options());
-  return found_PC.masked_fill(not_own_PC, kLeast).argmax(1).eq(own);
+  return found_PC.masked_fill(not_negatives_PC(texts), kLeast).argmax(1).eq(own);
 }
 
 }  // namespace hone::objectives

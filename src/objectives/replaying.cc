@@ -143,7 +143,10 @@ AnswerObjective::Judged PolicyObjective::with_replayed(Judged made, ReplayBuffer
   const double replaced = static_cast<double>(again.rollout.asked.size());
   told["replay_buffer_replacements"] = context.world.total({{"replaced", replaced}}).at("replaced");
   told["replay_buffer_size"] = static_cast<double>(buffer.groups().size());
-  return put_together({std::move(made), std::move(again)}, taken);
+  Judged both = put_together({std::move(made), std::move(again)}, taken);
+  for (const AskedPlace& place : taken)
+    both.told["replayed"].insert(both.told["replayed"].end(), each, static_cast<double>(place.draw));
+  return both;
 }
 
 }  // namespace hone::objectives

@@ -51,9 +51,8 @@ std::vector<Asked> asked_by(const Batch& batch, const Tokenizer& tokenizer) {
   std::vector<Asked> all;
   for (std::size_t i = 0; i < batch.docs.size(); ++i) {
     const auto [prompt, answer] = documents.of(i);
-    Asked one{{prompt.begin(), prompt.end()}, "", batch.docs[i].record};
-    if (!answer.ids.empty())
-      one.reference = trim(tokenizer.decode({answer.ids.begin(), answer.ids.end()}, /*skip_special=*/false));
+    Asked one{{prompt.begin(), prompt.end()}, "", {answer.ids.begin(), answer.ids.end()}, batch.docs[i].record};
+    if (!answer.ids.empty()) one.reference = trim(tokenizer.decode(one.reference_ids, /*skip_special=*/false));
     all.push_back(std::move(one));
   }
   return all;
@@ -130,6 +129,23 @@ Answered answered_by(const Answering& answer, const Group& group, std::int64_t e
     std::move(given.begin(), given.end(), std::back_inserter(made.given));
   }
   return made;
+}
+
+void take_answers(Rollout& rollout, std::vector<GivenAnswer>& given, const StepContext& context) {
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const Asked& asked = rollout.of(i);
+    GivenAnswer& one = given[i];
+    rollout.answers.push_back({.prompt = context.tokenizer->decode(asked.ids, /*skip_special=*/false),
+                               .text = std::move(one.text),
+                               .reference = asked.reference,
+                               .prompt_ids = asked.ids,
+                               .ids = std::move(one.ids),
+                               .complete = one.is_complete(),
+                               .record = context.record_name(asked.record),
+                               .heard = std::move(one.heard),
+                               .messages = std::move(one.messages),
+                               .outcome = one.outcome});
+  }
 }
 
 std::int64_t count_said(const Answer& answer) {

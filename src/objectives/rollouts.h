@@ -56,6 +56,7 @@ struct SamplingOptions {
 struct Asked {
   std::vector<std::int32_t> ids = {};  // as the model is to go on with it
   std::string reference = {};          // what answers are compared with; "": nothing
+  std::vector<std::int32_t> reference_ids = {};  // its tokens, or those of a teacher's prompt
   std::int64_t record = 0;
 };
 std::vector<Asked> asked_by(const Batch& batch, const Tokenizer& tokenizer);
@@ -117,6 +118,9 @@ struct Answered {
 };
 Answered answered_by(const Answering& answer, const Group& group, std::int64_t each, const SeedOfAnswer& seed,
                      const StepContext& context);
+
+// Puts what was said into the rollout, as rewards and completions.jsonl are told of it; numbers of turns stay in given.
+void take_answers(Rollout& rollout, std::vector<GivenAnswer>& given, const StepContext& context);
 
 // Tokens of an answer that the model said.
 std::int64_t count_said(const Answer& answer);

@@ -207,7 +207,7 @@ class SparseEmbedding final : public TextObjective {
     return nn::splade(model, output, batch, form(), pass);
   }
 
-  TextLosses losses(const EmbeddedTexts& texts) const override {
+  TextLosses losses(const EmbeddedTexts& texts, const Model&) const override {
     const Tensor base = losses_of(texts, settings(), 0);
     std::vector<Tensor> documents{texts.document_PD, texts.other_OD};
     if (config_.use_document_regularizer_only) documents.push_back(texts.query_PD);

@@ -72,12 +72,13 @@ LossTerms TextObjective::loss(const Model& model, const Output& output, const Ba
   Tensor sum;
   std::map<std::string, Tensor> means;
   if (batch.extra.contains(kSlopesOfTexts)) {
-    const Tensor slope = (vector_SD.to(at::kDouble) * batch.extra.at(kSlopesOfTexts)).sum();
+    const Tensor slope_SD = batch.extra.at(kSlopesOfTexts).narrow(1, 0, vector_SD.size(1));
+    const Tensor slope = (vector_SD.to(at::kDouble) * slope_SD).sum();
     sum = slope - slope.detach() + batch.extra.at(kPairLosses).sum();  // the value of the one, the slope of the other
     for (const auto& [name, values] : batch.extra)
       if (name.starts_with(kMeanOf)) means[name.substr(kMeanOf.size())] = values;
   } else {
-    const TextLosses all = losses(compared(texts_of(batch, vector_SD)));
+    const TextLosses all = losses(compared(texts_of(batch, vector_SD)), model);
     sum = all.loss.sum(), means = all.means;
   }
   result.terms.push_back({"loss", sum, counted_of(loss_type())});
@@ -160,7 +161,7 @@ void TextObjective::add_slopes(Group& group, StepContext& context) const {
   StepTexts all = gathered(texts_of_step(group, context), context.world, first);
   if (group.empty()) return;
   all.vector_SD = all.vector_SD.to(at::kDouble).detach().set_requires_grad(true);
-  const TextLosses found = losses(compared(all));
+  const TextLosses found = losses(compared(all), context.model);
   found.loss.sum().backward();
   const Tensor slope_SD = all.vector_SD.grad();
   const Role counted = counted_role(loss_type());

@@ -41,7 +41,8 @@ class TextObjective : public Objective {
   // Whether what a text learns depends on others of the step.
   virtual bool is_joint() const { return compares_pairs(loss_type()); }
   virtual Tensor vectors(const Model& model, const Output& output, const Batch& batch, Pass& pass) const = 0;
-  virtual TextLosses losses(const EmbeddedTexts& texts) const = 0;
+  // texts: of vectors of this model.
+  virtual TextLosses losses(const EmbeddedTexts& texts, const Model& model) const = 0;
 
  private:
   void add_ids(Batch& batch, const StepContext& context) const;

@@ -14,11 +14,11 @@
 namespace hone::optim {
 namespace {
 
-struct Group {
+struct WeightGroup {
   std::string name, match;
   config::Choice<Optimizer> optimizer{"adamw", nullptr};
   static constexpr auto fields() {
-    using C = Group;
+    using C = WeightGroup;
     return std::tuple{
         field("name", &C::name, "Name in metrics: learning_rate_<name>."),
         field("match", &C::match,
@@ -33,7 +33,7 @@ struct Group {
 };
 
 struct GroupsConfig {
-  std::vector<Group> groups;
+  std::vector<WeightGroup> groups;
   static constexpr auto fields() {
     return std::tuple{field("groups", &GroupsConfig::groups, "In the order in which weights are looked for in them.")};
   }
@@ -46,13 +46,13 @@ struct GroupsConfig {
   }
 };
 
-class Groups final : public Split {
+class GroupedOptimizer final : public Split {
  public:
   using Config = GroupsConfig;
-  explicit Groups(const Config& config)
+  explicit GroupedOptimizer(const Config& config)
       : Split(parts_of(config), [this](const OptimizedWeight& weight) { return group_of(weight.name); }),
         config_(config) {
-    for (const Group& group : config.groups) patterns_.emplace_back(group.match);
+    for (const WeightGroup& group : config.groups) patterns_.emplace_back(group.match);
   }
 
   void attach(std::span<OptimizedWeight> weights) override {
@@ -82,7 +82,7 @@ class Groups final : public Split {
  private:
   static std::vector<Part> parts_of(const Config& config) {
     std::vector<Part> parts;
-    for (const Group& group : config.groups)
+    for (const WeightGroup& group : config.groups)
       parts.push_back({group.name, registries().optimizers.make(group.optimizer)});
     return parts;
   }
@@ -100,7 +100,7 @@ class Groups final : public Split {
 }  // namespace
 
 void register_groups(Registries& hone) {
-  hone.optimizers.add<Groups>("groups", "Several optimizers, each for some of the weights.");
+  hone.optimizers.add<GroupedOptimizer>("groups", "Several optimizers, each for some of the weights.");
 }
 
 }  // namespace hone::optim

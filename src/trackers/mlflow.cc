@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/env.h"
@@ -83,6 +84,10 @@ class Mlflow final : public Tracker {
     warned([&] {
       run_.open();
       const double now = wall_seconds();
+      std::vector<std::string> names;
+      for (const auto& [name, value] : metrics)
+        if (name != "step") names.push_back(name);
+      run_.begin_series(names);
       for (const auto& [name, value] : metrics)
         if (name != "step") run_.add(name, value, step, now);
     });

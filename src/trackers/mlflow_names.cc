@@ -41,10 +41,18 @@ std::optional<std::string> decoded(std::string_view text) {
   return plain;
 }
 
+// A section that can be one of several things and is none of them, as an adapter that there is none of: its options say
+// nothing of the run.
+bool is_none(const config::Node& section) {
+  const config::Node* const type = section.find("type");
+  return type && type->kind() == config::Node::Kind::scalar && type->text().empty();
+}
+
 void add_parameters(const config::Node& node, const std::string& path, std::map<std::string, std::string>& all) {
   const auto below = [&](const std::string& name) { return path.empty() ? name : path + "." + name; };
   if (node.kind() == config::Node::Kind::map && !node.entries().empty()) {
-    for (const auto& [name, entry] : node.entries()) add_parameters(entry, below(name), all);
+    for (const auto& [name, entry] : node.entries())
+      if (!is_none(node) || name == "type") add_parameters(entry, below(name), all);
   } else if (node.kind() == config::Node::Kind::list && !node.items().empty()) {
     for (std::size_t i = 0; i < node.items().size(); ++i)
       add_parameters(node.items()[i], below(fmt::format("{}", i)), all);

@@ -30,7 +30,7 @@ std::string with_entry(const std::string& meta, const std::string& name, const s
 // The scalar at `name`; nothing: there is none, or the file cannot be read.
 std::optional<std::string> entry_of(const std::string& meta, const std::string& name);
 
-// A recipe as MLflow's parameters: "optimizer.learning_rate" and its text.
+// A recipe as MLflow's parameters: "optimizer.learning_rate" and its text. Of a section without a type, that alone.
 std::map<std::string, std::string> parameters_of(const std::string& recipe_yaml);
 
 }  // namespace hone::trackers

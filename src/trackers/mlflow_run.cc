@@ -248,27 +248,36 @@ void MlflowRun::take_up_series() {
 }
 
 // A new number's file: as MLflow can name it, and not in the way of another one's.
-MlflowRun::Series& MlflowRun::series_of(const std::string& name) {
-  if (const auto found = series_.find(name); found != series_.end()) return found->second;
+std::string MlflowRun::free_file(const std::string& name) const {
   std::string file = mlflow_name(name);
   const auto is_taken = [&] {
     return std::ranges::any_of(series_, [&](const auto& one) { return collides(file, one.second.file); });
   };
   if (is_taken()) file = replace_all(file, "/", "_");
   while (is_taken()) file += "_";
-  Series& series = series_[name];
-  series.file = file;
+  return file;
+}
+
+void MlflowRun::begin_series(const std::vector<std::string>& names) {
+  std::vector<std::string> begun;
+  for (const std::string& name : names) {
+    if (series_.contains(name)) continue;
+    const std::string file = free_file(name);
+    series_[name].file = file;
+    begun.push_back(name);
+  }
+  if (begun.empty()) return;
   try {
     write_notes();  // first: what is not in them is never cut off
   } catch (const Error&) {
-    series_.erase(name);
+    for (const std::string& name : begun) series_.erase(name);
     throw;
   }
-  return series;
 }
 
 void MlflowRun::add(const std::string& name, double value, std::int64_t step, double wall_s) {
-  Series& series = series_of(name);
+  begin_series({name});
+  Series& series = series_.at(name);
   if (series.last && step <= *series.last) return;
   const auto [in, leaf] = place_of(opened_or_made(*folder_, {kMetrics}), series.file);
   OutFile file = in.append_to(leaf);

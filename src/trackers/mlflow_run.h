@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -34,6 +35,8 @@ class MlflowRun {
   // Makes the run, or takes it up as it was up to the step that is kept, and marks it as running; where it is open and
   // still there, nothing. Error(config): the experiment was deleted in MLflow.
   void open();
+  // Notes the numbers that there will be points of, all at once; add() does it for one. REQUIRES: open()
+  void begin_series(const std::vector<std::string>& names);
   // One point of a number: none is added at a step, or before it, that the number has a point of. REQUIRES: open()
   void add(const std::string& name, double value, std::int64_t step, double wall_s);
   void end(MlflowStatus status, double wall_s);
@@ -54,7 +57,7 @@ class MlflowRun {
   std::map<std::string, std::string> tags_of(bool is_new) const;
   void write_meta(const std::string& experiment_id) const;
   void set_meta(MlflowStatus status, const std::string& end_time) const;
-  Series& series_of(const std::string& name);
+  std::string free_file(const std::string& name) const;
   Folder run_folder() const { return Env::process().open_folder(about_.run_folder); }
 
   MlflowAbout about_;

@@ -16,6 +16,7 @@
 #include "train/check_schedule.h"
 #include "train/evaluate.h"
 #include "train/make_objective.h"
+#include "train/make_optimizer.h"
 #include "train/resources.h"
 #include "train/rounding.h"
 #include "train/step_plan.h"
@@ -161,6 +162,11 @@ void check_evaluation(const Recipe& recipe, Problems& problems) {
 }
 
 void check_objective(const Recipe& recipe, Problems& problems) {
+  if (make_optimizer(recipe)->curvature_every() > 0 && !make_objective(recipe)->draws_labels())
+    problems.add("optimizer " + recipe.optimizer.type,
+                 fmt::format("its estimate of the curvature needs labels that the model can draw, which objective {} "
+                             "has not as it is set; causal_lm with loss_type nll has some",
+                             recipe.objective.type));
   if (const std::string text = unknown_evaluation(make_objective(recipe)->evaluations()); !text.empty())
     problems.add("objective " + recipe.objective.type, text);
 }
@@ -231,6 +237,15 @@ void check_compared(const Recipe& recipe, Problems& problems) {
                   recipe.objective.type));
 }
 
+// Updates that a step's micro-batches are dealt out to have each as many.
+void check_updates(const Recipe& recipe, Problems& problems) {
+  const std::int64_t updates = make_objective(recipe)->needs().updates, batches = recipe.trainer.accumulate;
+  problems.require(recipe.trainer.batch_size.automatic || batches % updates == 0, "trainer.accumulate",
+                   fmt::format("got {}, expected a multiple of {}: into so many updates objective {} deals a step's "
+                               "micro-batches out",
+                               batches, updates, recipe.objective.type));
+}
+
 // Below an adapter nothing moves, and an adapter has nothing that a whole model could move towards.
 void check_following(const Recipe& recipe, Problems& problems) {
   for (const auto& [role, how] : make_objective(recipe)->needs().following)
@@ -253,6 +268,7 @@ void find_contradictions(const Recipe& recipe, Problems& problems) {
   check_answers(recipe, problems);
   check_rounding(recipe, problems);
   check_compared(recipe, problems);
+  check_updates(recipe, problems);
   check_following(recipe, problems);
   check_objective(recipe, problems);
   check_metrics(recipe, problems);

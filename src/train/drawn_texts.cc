@@ -3,47 +3,21 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <vector>
 
-#include "hone/config_read.h"
-#include "hone/objective.h"
-#include "train/make_objective.h"
-
 namespace hone::training {
-namespace {
 
-struct Drawing {
-  std::optional<std::int64_t> most;  // nothing: all there are
-  std::int64_t max_length = 0;       // of a pair
-};
-
-Drawing drawing_of(const Recipe& recipe) {
-  const config::Node options = config::Values<config::Choice<Objective>>::write(recipe.objective);
-  const auto number = [&](const char* name) {
-    const config::Node* given = options.find(name);
-    return given && !given->is_null() ? std::optional<std::int64_t>(std::stoll(given->text())) : std::nullopt;
-  };
-  return {number("num_negatives"), number("max_pair_length").value_or(recipe.data.max_length)};
-}
-
-}  // namespace
-
-bool draws_texts(const Recipe& recipe) {
-  return recipe.objective.type == "ranking" && make_objective(recipe)->needs().records == RecordKind::embedding;
-}
-
-DrawnTokens drawn_tokens(const Recipe& recipe, double texts, double length) {
-  const Drawing drawing = drawing_of(recipe);
+DrawnTokens drawn_tokens(const DrawnTexts& drawing, const Recipe& recipe, double texts, double length) {
   const double others = texts * static_cast<double>(recipe.trainer.rows_per_step() - 1);
   const double drawn = drawing.most ? std::min(static_cast<double>(*drawing.most), others) : others;
-  const double pair = std::min(static_cast<double>(drawing.max_length), 2 * length);
+  const double pair = std::min(static_cast<double>(drawing.max_length.value_or(recipe.data.max_length)), 2 * length);
   return {(texts + drawn) * pair, pair};
 }
 
-HostBatch with_drawn_texts(HostBatch asked, const Recipe& recipe, std::int64_t step_rows) {
-  if (!draws_texts(recipe) || asked.rows == 0) return asked;
-  const Drawing drawing = drawing_of(recipe);
+HostBatch with_drawn_texts(HostBatch asked, const Needs& needs, const Recipe& recipe, std::int64_t step_rows) {
+  if (!needs.draws_texts || asked.rows == 0) return asked;
+  const DrawnTexts& drawing = *needs.draws_texts;
+  const std::int64_t max_length = drawing.max_length.value_or(recipe.data.max_length);
   std::map<std::int64_t, std::vector<std::int64_t>> lengths;  // row -> the query's, and its texts'
   std::int64_t texts = 0, longest = 0;
   for (const Doc& doc : asked.docs) {
@@ -57,7 +31,7 @@ HostBatch with_drawn_texts(HostBatch asked, const Recipe& recipe, std::int64_t s
     own.insert(own.end(), static_cast<std::size_t>(std::min(drawing.most.value_or(others), others)), longest);
     HostRow& row = rows.emplace_back();
     for (std::size_t i = 1; i < own.size(); ++i) {
-      const auto tokens = static_cast<std::size_t>(std::min(drawing.max_length, own[0] + own[i]));
+      const auto tokens = static_cast<std::size_t>(std::min(max_length, own[0] + own[i]));
       HostDoc& doc = row.emplace_back();
       doc.ids.resize(tokens), doc.targets.assign(tokens, -100);
       doc.role = i == 1 ? Role::chosen : Role::rejected, doc.group = 0;

@@ -4,19 +4,19 @@
 #include <cstdint>
 
 #include "hone/data.h"
+#include "hone/objective.h"
 #include "hone/recipe.h"
 
 namespace hone::training {
 
 // As many pairs as it makes at most of a batch, of the longest text that is drawn; step_rows: of whose texts. Of other
 // objectives the batch as it is.
-HostBatch with_drawn_texts(HostBatch asked, const Recipe& recipe, std::int64_t step_rows);
+HostBatch with_drawn_texts(HostBatch asked, const Needs& needs, const Recipe& recipe, std::int64_t step_rows);
 
 // Of records of so many texts beside the query, each of so many tokens: those of a row, and of one of its pairs.
 struct DrawnTokens {
   double row = 0, pair = 0;
 };
-bool draws_texts(const Recipe& recipe);
-DrawnTokens drawn_tokens(const Recipe& recipe, double texts, double length);
+DrawnTokens drawn_tokens(const DrawnTexts& drawing, const Recipe& recipe, double texts, double length);
 
 }  // namespace hone::training

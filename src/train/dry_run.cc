@@ -24,12 +24,21 @@ void refuse_pipes(const Recipe& recipe) {
   }
 }
 
+// Of the model that the run began with: a checkpoint, whose own types may be others, has it in its state.
+SourceTypes types_of_beginning(const Preparation& preparation) {
+  const std::filesystem::path& source = preparation.inputs().source;
+  const bool is_checkpoint = preparation.from() && preparation.recipe().adapter.type.empty();
+  if (!is_checkpoint) return source_types(source);
+  const RunState state = load_state(Env::process().open_folder(source));
+  return state.source_types ? *state.source_types : source_types(source);
+}
+
 // given: with the callbacks, which a trial does without.
 DryRun describe(const Preparation& preparation, const Recipe& given, const World& world) {
   Recipe recipe = preparation.recipe();
   recipe.callbacks = given.callbacks;
   const Inputs& inputs = preparation.inputs();
-  const SaveTypes types(recipe.trainer.save.dtype, recipe.trainer.precision, source_types(inputs.source));
+  const SaveTypes types(recipe.trainer.save.dtype, recipe.trainer.precision, types_of_beginning(preparation));
   const MemoryPlan memory = plan_memory(recipe, inputs, {.ranks = world.size()});
   DryRun result;
   result.found = describe_inputs(recipe, inputs, types, memory, ranks_here(world));

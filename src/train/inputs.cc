@@ -254,11 +254,25 @@ Dataset::Options dataset_options(const DataSection& data, RecordKind records) {
   return options;
 }
 
-TargetOptions target_options(const Needs& needs, const Model* model) {
+// How the objective's targets become documents.
+static TargetOptions target_options(const Needs& needs, const Model* model) {
   TargetOptions made{.max_length = needs.max_target_length};
   if (const Seq2SeqLm* lm = model ? model->seq2seq_lm() : nullptr) made.start = lm->decoder_start();
   made.source_language = needs.source_language, made.target_language = needs.target_language;
   return made;
+}
+
+Dataset::Options dataset_options(const DataSection& data, const Needs& needs, const Model* model) {
+  Dataset::Options options = dataset_options(data, needs.records);
+  options.problem_type = needs.problem_type;
+  options.token_labels = needs.token_labels, options.questions = needs.questions;
+  options.teacher_log_probs = needs.teacher_log_probs, options.teacher_temperature = needs.teacher_temperature;
+  options.targets = target_options(needs, model);
+  options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
+  options.token_vectors = needs.token_vectors;
+  options.teacher_prompt = needs.teacher_prompt;
+  options.labels = needs.labels;
+  return options;
 }
 
 // What is trained: an adapter's weights, or those of the model that the recipe names.
@@ -398,7 +412,7 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   if (!labelled) with_head(needs.labels);
   check_mask_token(needs, inputs, recipe);
   check_other_models(needs, recipe, {*inputs.model, *inputs.tokenizer, inputs.in_memory});
-  Dataset::Options options = dataset_options(recipe.data, needs.records);
+  Dataset::Options options = dataset_options(recipe.data, needs, inputs.model.get());
   if (needs.answers > 0) {  // a row is a prompt, and all of it
     options.packing = Packing::none;
     if (options.overlong == Overlong::split) options.overlong = Overlong::drop;
@@ -407,11 +421,6 @@ Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint
   if (needs.pictures)
     options.pictures =
         pictures_of(*inputs.model, inputs.source.empty() ? std::filesystem::path(recipe.tokenizer) : inputs.source);
-  options.problem_type = needs.problem_type;
-  options.token_labels = needs.token_labels, options.teacher_log_probs = needs.teacher_log_probs;
-  options.questions = needs.questions;
-  options.targets = target_options(needs, inputs.model.get());
-  options.query_prompt = needs.query_prompt, options.document_prompt = needs.document_prompt;
   options.labels = known_labels(needs, *inputs.model);
   check_writing(recipe, inputs.source.string(), *inputs.model, *inputs.tokenizer);
   load_data(recipe, needs, options, inputs);

@@ -46,10 +46,10 @@ struct Inputs {
 
 constexpr int kStepsReadAhead = 2;
 
-// The options of a recipe's data sets, but for cache, vocabulary and labels.
+// The options of a recipe's data sets, but for cache, vocabulary and what a model knows: its labels and pictures.
 Dataset::Options dataset_options(const DataSection& data, RecordKind records);
-// How the objective's targets become documents. model: null, it is not there yet.
-TargetOptions target_options(const Needs& needs, const Model* model);
+// With what the objective wants. model: null, it is not there yet.
+Dataset::Options dataset_options(const DataSection& data, const Needs& needs, const Model* model);
 // checkpoint: of a run that is resumed, "" = a new run. Throws Error of any kind but not_finite and locked.
 Inputs load_inputs(const Recipe& recipe, const std::filesystem::path& checkpoint, const TrainerInputs& given = {});
 // The recipe with what is given in memory at its place. Throws Error(usage) for what is in both, Error(config) for what

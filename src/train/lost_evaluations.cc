@@ -76,7 +76,9 @@ void LostEvaluations::drop(Node& root, config::Problems& problems) const {
     std::erase_if(entries, [&](const auto& entry) { return entry.first == option.substr(dot + 1); });
     dropped.push_back(option);
   }
-  if (!dropped.empty())
+  const Node* const eval = find_below(root, "data.eval");
+  const bool is_told = eval && eval->is_null();  // to evaluate no more: who says that needs no word about it
+  if (!dropped.empty() && !is_told)
     problems.note("data.eval", "there is nothing to evaluate on, so this does not count: " + join(dropped, ", "),
                   taken_at_);
 }

@@ -13,7 +13,8 @@ class LostEvaluations {
  public:
   explicit LostEvaluations(const config::Node& root) : before_(root) {}
   void meet(const config::Node& root);
-  // Where nothing is left to evaluate on, the options that lay below the layer that took it away; with a note.
+  // Where nothing is left to evaluate on, the options that lay below the layer that took it away; with
+  // a note, but for data.eval: null.
   void drop(config::Node& root, config::Problems& problems) const;
 
  private:

@@ -398,8 +398,8 @@ void go_through(MetaRun& run, const Recipe& recipe, const Inputs& inputs, const 
   EvaluateOptions options = evaluate_options(recipe, inputs);
   const Dataset& data = *inputs.evals.front().data;
   const HostBatch asked = evaluation_host_batch(data, 0, options);
-  const HostBatch evaluated =
-      with_drawn_texts(with_answers(asked, make_objective(recipe)->needs(), true), recipe, asked.rows);
+  const Needs needs = make_objective(recipe)->needs();
+  const HostBatch evaluated = with_drawn_texts(with_answers(asked, needs, true), needs, recipe, asked.rows);
   run.evaluate(own_tokens_on_meta(evaluated, slices, sharing));
 }
 
@@ -425,7 +425,7 @@ static HostBatch with_teacher(HostBatch batch, const Needs& needs) {
 HostBatch fullest_batch(const Recipe& recipe, const Inputs& inputs, std::int64_t batch_size) {
   const Needs needs = make_objective(recipe)->needs();
   const auto with_drawn = [&](HostBatch batch) {
-    return with_drawn_texts(std::move(batch), recipe, recipe.trainer.rows_per_step());
+    return with_drawn_texts(std::move(batch), needs, recipe, recipe.trainer.rows_per_step());
   };
   if (!inputs.train->as_dataset() && needs.records == RecordKind::seq2seq)
     return full_targets(batch_size, recipe.data.max_length, needs);

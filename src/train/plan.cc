@@ -55,11 +55,11 @@ Averages averages_of(const Recipe& recipe, const Inputs& inputs) {
     const double target = number(needs.max_target_length.value_or(recipe.data.max_length));
     return {length + target, (length + target) / 2, target / (length + target)};
   }
-  if (draws_texts(recipe)) {
+  if (needs.draws_texts) {
     const double documents = known ? number(data->report().pieces) / number(data->rows())
                                    : stream_records(needs, *inputs.train, inputs.evals).mean;
     const double each = known ? number(data->report().tokens) / number(data->report().pieces) : length;
-    const DrawnTokens tokens = drawn_tokens(recipe, documents - 1, each);
+    const DrawnTokens tokens = drawn_tokens(*needs.draws_texts, recipe, documents - 1, each);
     return {tokens.row, std::max(1.0, tokens.pair), 1};
   }
   if (!known) return {data ? length : stream_records(needs, *inputs.train, inputs.evals).mean * length, length, 1};
@@ -211,8 +211,7 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   RunPlan plan;
   plan.recipe = completed_for_preview(given);
   plan.ranks = options.ranks;
-  check_tensor(plan.recipe, options.ranks);
-  check_context(plan.recipe, options.ranks);
+  check_for_ranks(plan.recipe, options.ranks);
   const Inputs inputs = load_inputs(plan.recipe, "");
   check_context_models(plan.recipe, options.ranks, {*inputs.model, inputs.adapter, inputs.adapter_report.adapted});
   plan.batch_size_reason = choose_batch_size(plan.recipe, inputs, World(), options.ranks);
@@ -220,7 +219,7 @@ RunPlan plan_run(const Recipe& given, const RunPlanOptions& options) {
   const at::Device device = device_of(plan.recipe);
   plan.available = memory_there(device);
   plan.sharing_memory = ranks_that_share_memory(device, options.ranks);
-  plan.shared_out = options.ranks > 1 && (plan.recipe.parallel.fsdp != 1 || plan.recipe.parallel.tensor != 1);
+  plan.shared_out = options.ranks > 1 && shares_weights(plan.recipe);
   plan.parameters = inputs.model->parameter_count();
   plan.trained = trained_parameters(*inputs.model) + inputs.adapter_report.parameters;
   plan.memory = plan_memory(plan.recipe, inputs, {.ranks = options.ranks});

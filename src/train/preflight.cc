@@ -207,8 +207,9 @@ void warn_about_data(const Recipe& recipe, const Dataset& train, std::vector<std
   const DataReport& report = train.report();
   const double cut = share(report.cut_tokens, report.tokens + report.cut_tokens);
   if (cut > kMuch)
-    warnings.push_back(fmt::format("{:.0f} % of the tokens are cut off: data.max_length is {}{}, data.overlong decides",
-                                   100 * cut, recipe.data.max_length,
+    warnings.push_back(fmt::format("{:.0f} % of the tokens are {}: data.max_length is {}{}, data.overlong decides",
+                                   100 * cut, report.dropped > 0 ? "cut off or dropped" : "cut off",
+                                   recipe.data.max_length,
                                    recipe.objective.type == "seq2seq" ? " (of targets: objective.max_target_length)"
                                                                       : ""));
   if (share(report.lost_supervised, report.supervised + report.lost_supervised) > kMuch)
@@ -358,7 +359,9 @@ Preflight describe_inputs(const Recipe& recipe, const Inputs& inputs, const Save
     const std::filesystem::path& source = inputs.beside.at(name).folder;
     result.lines.push_back(fmt::format("{}: {} parameters ({}), trained with it", name,
                                        human_count(static_cast<double>(own->parameter_count())),
-                                       source.empty() ? origin : source.string()));
+                                       !source.empty()      ? source.string()
+                                       : own->as_model()    ? origin
+                                                            : "fresh, seed " + std::to_string(recipe.run.seed)));
   }
   if (const std::string line = ids_line(inputs); !line.empty()) result.lines.push_back(line);
   const Dataset* train = inputs.train->as_dataset();

@@ -18,6 +18,7 @@
 #include "train/check_tensor.h"
 #include "train/context.h"
 #include "train/make_objective.h"
+#include "train/make_optimizer.h"
 #include "train/step_plan.h"
 #include "train/trainable.h"
 
@@ -155,6 +156,9 @@ void check_whole_weights(const Recipe& recipe) {
                 fmt::format("model.trainable: weights that are trained in some steps only cannot be shared out ({})",
                             option))
         .hint(fmt::format("leave {} out: then each rank has all weights", option));
+  if (!make_optimizer(recipe)->is_elementwise())
+    throw Error(ErrorKind::config, option + ": the optimizer needs whole weights, which no rank has")
+        .hint("leave it out");
   if (make_objective(recipe)->needs().answers > 0)
     throw Error(ErrorKind::config,
                 fmt::format("objective {}: the model answers with whole weights, which no rank has with {}",
@@ -171,21 +175,27 @@ void check_whole_weights(const Recipe& recipe) {
           .hint(fmt::format("leave {} out: then each rank has all weights", option));
 }
 
-void check_sharding(const Recipe& recipe, const TrainOptions& options) {
-  const int ranks = options.world.size();
+void check_sharding(const Recipe& recipe, int ranks) {
+  const std::int64_t fsdp = recipe.parallel.fsdp;
+  if (ranks > 1 && fsdp != -1 && fsdp != 1 && fsdp != ranks && recipe.parallel.tensor == 1)
+    throw Error(ErrorKind::config,
+                fmt::format("parallel.fsdp: got {}, expected 1, or all ranks: {}, or -1", fsdp, ranks))
+        .hint("shares among some of the ranks are not supported");
+  if (ranks > 1 && shares_weights(recipe)) check_whole_weights(recipe);
+}
+
+void check_gradients(const Recipe& recipe, const TrainOptions& options) {
+  if (options.gradients.empty() || !is_sharded(recipe, options.world)) return;
+  throw Error(ErrorKind::usage, fmt::format("--gradients: no rank has all of them with {}; leave that out",
+                                            recipe.parallel.tensor != 1 ? "parallel.tensor" : "parallel.fsdp"));
+}
+
+void warn_of_no_sharing(const Recipe& recipe, int ranks) {
   const std::int64_t fsdp = recipe.parallel.fsdp;
   if (ranks == 1 && fsdp > 1)
     log::warning(
         "parallel.fsdp: {} ranks are to share out the model, but there is one; hone launch -n {} starts so many", fsdp,
         fsdp);
-  else if (fsdp != -1 && fsdp != 1 && fsdp != ranks && recipe.parallel.tensor == 1)
-    throw Error(ErrorKind::config,
-                fmt::format("parallel.fsdp: got {}, expected 1, or all ranks: {}, or -1", fsdp, ranks))
-        .hint("shares among some of the ranks are not supported");
-  if (is_sharded(recipe, options.world)) check_whole_weights(recipe);
-  if (!options.gradients.empty() && is_sharded(recipe, options.world))
-    throw Error(ErrorKind::usage, fmt::format("--gradients: no rank has all of them with {}; leave that out",
-                                              recipe.parallel.tensor != 1 ? "parallel.tensor" : "parallel.fsdp"));
 }
 
 void warn_of_no_context(const Recipe& recipe, int ranks) {
@@ -205,34 +215,24 @@ int ranks_here(const World& world) {
   return place && place->size == world.size() ? place->local_size : world.size();
 }
 
-bool is_sharded(const Recipe& recipe, const World& world) {
-  return world.size() > 1 && (recipe.parallel.fsdp != 1 || recipe.parallel.tensor != 1);
-}
-
-namespace {
-
-// Updates that a step's micro-batches are dealt out to have each as many.
-void check_updates(const Recipe& recipe) {
-  const std::int64_t updates = make_objective(recipe)->needs().updates, batches = recipe.trainer.accumulate;
-  if (updates == 1 || recipe.trainer.batch_size.automatic || batches % updates == 0) return;
-  throw Error(ErrorKind::config, fmt::format("objective.num_minibatches: got {}, expected one that divides "
-                                             "trainer.accumulate {}",
-                                             updates, batches));
-}
-
-}  // namespace
+bool is_sharded(const Recipe& recipe, const World& world) { return world.size() > 1 && shares_weights(recipe); }
 
 void check_ranks(const Recipe& recipe, const TrainOptions& options) {
-  check_updates(recipe);
   const int ranks = options.world.size();
   if (ranks > 1) check_same(recipe, options);
-  check_sharding(recipe, options);
+  check_gradients(recipe, options);
+  warn_of_no_sharing(recipe, ranks);
   warn_of_no_context(recipe, ranks);
+  check_for_ranks(recipe, ranks);
+}
+
+void check_for_ranks(const Recipe& recipe, int ranks) {
+  check_sharding(recipe, ranks);
   check_tensor(recipe, ranks);
   check_context(recipe, ranks);
   if (ranks == 1) return;
   if (!recipe.trainer.batch_size.automatic) check_shared_evenly(recipe, ranks);
-  check_saves(recipe.trainer, options.world.size());
+  check_saves(recipe.trainer, ranks);
   if (recipe.trainer.cuda_graphs == Graphs::always)
     throw Error(ErrorKind::config, "trainer.cuda_graphs: got always, but a run of several ranks has none")
         .hint("leave it out");

@@ -2,6 +2,7 @@
 #include "train/sentence_defaults.h"
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 
 #include "hone/config_read.h"
@@ -13,7 +14,7 @@
 namespace hone::training {
 namespace {
 
-constexpr const char *kObjective = "embedding", *kSparse = "sparse_embedding";
+constexpr const char *kObjective = "embedding", *kSparse = "sparse_embedding", *kLate = "late_interaction";
 
 std::optional<hub::SentenceFolder> sentence_folder_of(const std::string& where) {
   ModelPlace place;
@@ -29,9 +30,41 @@ std::optional<hub::SentenceFolder> sentence_folder_of(const std::string& where) 
 
 }  // namespace
 
+namespace {
+
+using Take = std::function<void(const char* key, config::Node value)>;
+
+template <class T>
+config::Node said_node(const T& value) {
+  return config::Values<T>::write(value);
+}
+
+// `expands`: the recipe says itself whether queries go on.
+void take_token_vectors(const hub::SentenceFolder& folder, bool expands, const Take& take) {
+  const TokenVectorOptions& how = *folder.token_vectors;
+  if (!folder.modules.empty()) take("embedding_dimension", said_node(how.dimension));
+  take("normalize", said_node(folder.normalize));
+  take("similarity_fn_name", said_node(folder.similarity));
+  if (how.query_length > 0 && !expands) take("query_length", said_node(how.query_length));
+  if (how.document_length > 0) take("document_length", said_node(how.document_length));
+  take("skiplist_words", said_node(how.skiplist_words));
+  std::vector<std::string> tasks;
+  if (how.skips_in_queries) tasks.emplace_back("query");
+  if (how.skips_in_documents) tasks.emplace_back("document");
+  if (!tasks.empty()) take("skiplist_tasks", said_node(tasks));
+  if (expands || how.expansion_length == 0) return;
+  take("query_expansion", said_node(std::string(how.cuts_queries ? "fixed" : "min")));
+  take("query_expansion_length", said_node(how.expansion_length));
+  take("query_expansion_attend", said_node(how.attend));
+  if (!how.expansion_token.empty()) take("query_expansion_token", said_node(how.expansion_token));
+}
+
+}  // namespace
+
 void take_sentence_defaults(Recipe& recipe) {
-  const bool sparse = recipe.objective.type == kSparse;
-  if ((!sparse && recipe.objective.type != kObjective) || recipe.model.path.empty()) return;
+  const std::string& type = recipe.objective.type;
+  const bool sparse = type == kSparse, late = type == kLate;
+  if ((!sparse && !late && type != kObjective) || recipe.model.path.empty()) return;
   const std::optional<hub::SentenceFolder> folder = sentence_folder_of(recipe.model.path);
   if (!folder) return;
   config::Node node = config::Values<config::Choice<Objective>>::write(recipe.objective);
@@ -43,7 +76,11 @@ void take_sentence_defaults(Recipe& recipe) {
     take("pooling_strategy", config::Values<nn::SpladeStrategy>::write(folder->splade->strategy));
     take("activation_function", config::Values<nn::SpladeActivation>::write(folder->splade->activation));
   }
-  if (!sparse && !folder->splade) {
+  if (late && folder->token_vectors) {
+    const config::Node* given = node.find("query_expansion");
+    take_token_vectors(*folder, given && !given->is_null(), take);
+  }
+  if (!sparse && !late && !folder->splade && !folder->token_vectors) {
     take("pooling", config::Values<nn::Pooling>::write(folder->pooling));
     take("normalize", config::Values<bool>::write(folder->normalize));
   }

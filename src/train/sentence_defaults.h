@@ -10,8 +10,9 @@
 
 namespace hone::training {
 
-// Of objectives embedding and sparse_embedding: pooling, normalize and prompts, or what makes sparse vectors, that the
-// recipe leaves open, where model.path is such a folder. A folder that is not there is somebody else's matter.
+// Of objectives embedding, sparse_embedding and late_interaction: pooling, normalize and prompts, or what makes sparse
+// vectors or those of tokens, that the recipe leaves open, where model.path is such a folder. A folder that is not
+// there is somebody else's matter.
 void take_sentence_defaults(Recipe& recipe);
 // Of texts that an objective puts together itself: how long they may be, where the recipe does not say it.
 void take_pair_length(Recipe& recipe);

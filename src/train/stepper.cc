@@ -15,6 +15,7 @@
 #include "nn/context.h"
 #include "tensor/device.h"
 #include "tensor/host.h"
+#include "tensor/micro_batch.h"
 #include "train/make_objective.h"
 #include "train/make_optimizer.h"
 #include "train/ranks.h"
@@ -77,12 +78,6 @@ Stepper::Stepper(const Recipe& recipe, Frame& frame, const Loader::Options& load
       longest_(loader.longest),
       data_(data),
       loader_(std::move(data), loader) {
-  if (frame_.optimizer().curvature_every() > 0 && !objective_->draws_labels())
-    throw Error(ErrorKind::config,
-                fmt::format("optimizer {}: its estimate of the curvature needs labels that the model can draw, which "
-                            "objective {} has not",
-                            recipe.optimizer.type, recipe.objective.type))
-        .hint("take objective causal_lm, or optimizer adamw");
   if (objective_->needs().asks_for_more && (!loader.warmup.empty() || loader.longest))
     throw Error(ErrorKind::config,
                 fmt::format("objective {}: asks for further prompts within a step; expected steps that are all alike, "
@@ -128,9 +123,9 @@ StepContext Stepper::context(Model& model) const {
           [this](std::int64_t record) { return data_->record_name(record); },
           [this](Pass& pass, std::size_t micro_batch) {
             make_training(pass, recipe_.trainer);
-            pass.seed = seeds()(micro_batch);
+            pass.seed = seeds({})(micro_batch);
           },
-          loader_.epoch_at(state.step).value_or(0)};
+          loader_.epoch_at(state.step).value_or(0), recipe_.data.max_length};
 }
 
 void Stepper::complete(Batch* batch, Model& model) const {
@@ -216,7 +211,10 @@ Batch Stepper::completed(const Batch& batch) const {
 StepReport Stepper::update(const Group& given, bool is_the_only_one) {
   Work work;
   Group own;
-  for (const Batch& batch : given) own.push_back(context_.own(batch));
+  for (const Batch& batch : given) {
+    own.push_back(context_.own(batch));
+    work.passes.numbers.push_back(micro_batch_of(batch));
+  }
   const Sums total = amounts(given, own, work.passes, work.report);
   work.report.learning_rate = frame_.learning_rate();
   work.report.skipped = total.empty();
@@ -241,13 +239,14 @@ StepReport Stepper::update(const Group& given, bool is_the_only_one) {
   return unread_->work.report;
 }
 
-Stepper::SeedOf Stepper::seeds() const {
-  return
-      [this, update = frame_.run.updates](std::size_t i) { return pass_seed(recipe_.run.seed, update, number_of(i)); };
+Stepper::SeedOf Stepper::seeds(const Passes& passes) const {
+  return [this, update = frame_.run.updates, passes](std::size_t i) {
+    return pass_seed(recipe_.run.seed, update, number_of(i, passes));
+  };
 }
 
 void Stepper::make_passes(Work& work) {
-  const SeedOf seed_of = seeds();
+  const SeedOf seed_of = seeds(work.passes);
   work.passed.assign(work.group.size(), {});
   const std::int64_t waits = host::waits();
   each_pass(work.passes, [&](std::size_t i) {
@@ -273,8 +272,8 @@ bool Stepper::estimate_curvature(const Group& group, const Passes& passes, const
   if (every == 0 || update % every != 0) return true;
   const Random seeds(recipe_.run.seed, fmt::format("curvature/{}", update));
   each_pass(passes, [&](std::size_t i) {
-    const std::string stream = fmt::format("drawn/{}/{}", update, number_of(i));
-    backward_of_drawn(completed(group[i]), amounts, seeds.bits(number_of(i)), stream);
+    const std::uint64_t number = number_of(i, passes);
+    backward_of_drawn(completed(group[i]), amounts, seeds.bits(number), fmt::format("drawn/{}/{}", update, number));
   });
   updater().add_over_ranks();
   const bool finite = std::isfinite(updater().gradient_norm());

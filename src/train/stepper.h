@@ -71,9 +71,10 @@ class Stepper {
   // false: what it gave was not finite, and its update was left out after all. Throws as step().
   bool is_unread() const { return unread_.has_value(); }
   bool settle();
-  void seek(const RunState& state) {
+  // goes_on: there are further steps; else a stream is not opened once more.
+  void seek(const RunState& state, bool goes_on) {
     const auto rows = state.rows < 0 ? std::nullopt : std::optional(state.rows);
-    loader_.seek(state.step, state.data_position, rows);
+    if (goes_on || data_->as_dataset()) loader_.seek(state.step, state.data_position, rows);
     if (!state.objective.empty()) objective_->set_state(state.objective);
     round_weights(model_, recipe_, state.step);
   }
@@ -97,14 +98,18 @@ class Stepper {
   struct Passes {
     std::vector<bool> learns;
     std::size_t count = 0;  // of the rank that has most
+    std::vector<std::optional<std::int64_t>> numbers = {};  // of this rank's, where they have some
   };
   using SeedOf = std::function<std::uint64_t(std::size_t)>;  // of a micro-batch of this rank
   BadTensor first_bad(const Group& group, const Passes& passes, const SeedOf& seed_of);
   BadTensor first_bad_value(const Batch& batch, std::uint64_t seed) const;
   void check_groups(const std::vector<Sums>& told) const;
   Sums amounts(const Group& group, const Group& own, Passes& passes, StepReport& report) const;
-  // Of the rank's i-th micro-batch: its number in the step, from which its dropout follows.
-  std::uint64_t number_of(std::size_t i) const { return i * context_.takers() + context_.taker(); }
+  // Of the rank's i-th micro-batch: its number in the update, from which its dropout follows.
+  std::uint64_t number_of(std::size_t i, const Passes& passes) const {
+    const auto told = i < passes.numbers.size() ? passes.numbers[i] : std::nullopt;
+    return told ? static_cast<std::uint64_t>(*told) : i * context_.takers() + context_.taker();
+  }
   // One update, from its passes to what comes of them.
   struct Work {
     Group group;  // where the model is: this rank's tokens
@@ -120,7 +125,7 @@ class Stepper {
     Work work;
     std::int64_t step = 0, tokens = 0;  // of the run before it
   };
-  SeedOf seeds() const;
+  SeedOf seeds(const Passes& passes) const;
   void make_passes(Work& work);
   void ask(Work& work, const Tensor& norm);
   std::vector<double> read(Work& work) const;

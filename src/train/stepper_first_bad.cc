@@ -78,7 +78,7 @@ BadTensor Stepper::first_bad(const Group& group, const Passes& passes, const See
     const BadTensor found = first_bad_value(completed(group[i]), seed_of(i));
     if (!own.what.empty() || found.what.empty()) continue;
     own = found;
-    own.micro_batch = static_cast<std::int64_t>(number_of(i));
+    own.micro_batch = static_cast<std::int64_t>(number_of(i, passes));
     own.rank = world_.size() > 1 ? world_.rank() : -1;
   }
   if (const BadTensor first = earliest(own, world_); !first.what.empty()) return first;

@@ -78,7 +78,7 @@ StepReport Stepper::decide(Work& work) {
     frame_.leave_out();
     return report;
   }
-  const auto find_bad = [this, &work] { return first_bad(work.group, work.passes, seeds()); };
+  const auto find_bad = [this, &work] { return first_bad(work.group, work.passes, seeds(work.passes)); };
   if (!hooks.before({work.group, losses, report, find_bad})) {
     report.not_finite = 1;
     frame_.leave_out();

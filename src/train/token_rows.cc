@@ -38,27 +38,27 @@ const Weight* still_head(const Model& model) {
   return there && !head->trainable() && !adapted ? head : nullptr;
 }
 
-using Tokens = std::set<std::int64_t>;
+using TokenSet = std::set<std::int64_t>;
 
 // By what their rows begin with: tokens that more than one has.
-std::vector<Tokens> alike_at_first(const Tensor& table_VD) {
+std::vector<TokenSet> alike_at_first(const Tensor& table_VD) {
   constexpr std::int64_t kFirst = 16;
   const Tensor some_VF = host::read(table_VD.narrow(1, 0, std::min(kFirst, table_VD.size(1))).contiguous());
   const auto bytes = host::bytes(some_VF);
   const std::size_t size = bytes.size() / static_cast<std::size_t>(some_VF.size(0));
-  std::map<std::string_view, Tokens> groups;
+  std::map<std::string_view, TokenSet> groups;
   for (std::int64_t token = 0; token < some_VF.size(0); ++token)
     groups[{reinterpret_cast<const char*>(bytes.data()) + size * static_cast<std::size_t>(token), size}].insert(token);
-  std::vector<Tokens> all;
+  std::vector<TokenSet> all;
   for (auto& [row, tokens] : groups)
     if (tokens.size() > 1) all.push_back(std::move(tokens));
   return all;
 }
 
 // Of these, those that the data teach, as far as they are looked at.
-Tokens learnt_of(const Dataset& data, const std::vector<Tokens>& groups) {
-  Tokens wanted, learnt;
-  for (const Tokens& group : groups) wanted.insert(group.begin(), group.end());
+TokenSet learnt_of(const Dataset& data, const std::vector<TokenSet>& groups) {
+  TokenSet wanted, learnt;
+  for (const TokenSet& group : groups) wanted.insert(group.begin(), group.end());
   const std::int64_t stride = std::max<std::int64_t>(1, data.rows() / kRowsLookedAt);
   for (std::int64_t row = 0; row < data.rows() && learnt.size() < wanted.size(); row += stride)
     for (const HostDoc& doc : data.row(row))
@@ -72,7 +72,7 @@ std::string shown(const Tokenizer& tokenizer, std::int64_t token) {
   return text ? fmt::format("{} ({})", hone::quoted(*text), token) : fmt::format("#{}", token);
 }
 
-std::optional<std::int64_t> same_row(const Tensor& table_VD, std::int64_t token, const Tokens& group) {
+std::optional<std::int64_t> same_row(const Tensor& table_VD, std::int64_t token, const TokenSet& group) {
   for (const std::int64_t other : group)
     if (other != token && at::equal(table_VD[token], table_VD[other])) return other;
   return std::nullopt;
@@ -104,13 +104,13 @@ std::vector<std::string> tokens_with_equal_rows(const Model& model, const Tokeni
   const at::NoGradGuard no_grad;
   const Weight* head = still_head(model);
   if (!head) return {};
-  std::vector<Tokens> groups = alike_at_first(head->use());
+  std::vector<TokenSet> groups = alike_at_first(head->use());
   if (const auto* rows = dynamic_cast<const nn::TrainedRows*>(head->adapter()))
     for (const std::int64_t token : rows->tokens())
-      for (Tokens& group : groups) group.erase(token);
-  const Tokens learnt = learnt_of(data, groups);
+      for (TokenSet& group : groups) group.erase(token);
+  const TokenSet learnt = learnt_of(data, groups);
   std::map<std::int64_t, std::int64_t> affected;  // each with one of the same row
-  for (const Tokens& group : groups)
+  for (const TokenSet& group : groups)
     for (const std::int64_t token : group)
       if (learnt.contains(token) && affected.size() < kNamed)
         if (const auto other = same_row(head->use(), token, group)) affected[token] = *other;

@@ -10,6 +10,7 @@
 #include "hub/own_tokenizer.h"
 #include "hub/sentence_files.h"
 #include "nn/prefix_scores.h"
+#include "nn/text_embedding.h"
 #include "nn/vector_module.h"
 #include "train/check_models.h"
 #include "train/give_head.h"
@@ -48,14 +49,46 @@ void check_trained_beside(const std::string& role, const fs::path& source, const
   if (!from.needs.trained_beside.at(role).empty()) hub::check_same_tokens(from.tokenizer, source, option);
 }
 
+// Where a folder of sentence-transformers is that the run begins with; "": there is none.
+fs::path sentence_source(const BesideFrom& from) {
+  if (from.in_memory || from.source.empty()) return {};
+  if (!from.checkpoint.empty()) return from.checkpoint;
+  if (const std::string& adapter = from.recipe.adapter.path; !adapter.empty())
+    if (const fs::path own = find_adapter_folder(adapter); hub::read_sentence_folder(own)) return own;
+  return from.source;
+}
+
+// What makes vectors of a model's hidden states of tokens: Dense of the folder, be it of a model whose texts have one
+// vector each, or else a new one.
+void add_projection(const BesideFrom& from, const fs::path& folder, hub::SentenceFolder said, Model& model,
+                    BesideSources& sources) {
+  const bool is_new = !said.token_vectors && said.modules.empty();
+  if (is_new)
+    said.modules.push_back({"1_Dense", {.in = nn::pooled_width(model), .out = from.needs.token_vectors->dimension,
+                                        .bias = false}});
+  for (hub::SentenceModule& one : said.modules) {
+    if (one.form.norms)
+      throw Error(ErrorKind::config, fmt::format("objective {}: the model's folder has {}, a LayerNorm; expected Dense",
+                                                 from.recipe.objective.type, one.path));
+    one.form.of_tokens = true;
+    sources[one.path] = {is_new ? fs::path() : folder / one.path, false};
+  }
+  hub::set_vector_modules(model, said);
+}
+
 // Dense and LayerNorm of a folder of sentence-transformers, which are trained with the model that embeds.
 void add_vector_modules(const BesideFrom& from, Model& model, BesideSources& sources) {
-  if (from.recipe.objective.type != "embedding" || from.in_memory || from.source.empty()) return;
-  fs::path folder = from.checkpoint.empty() ? from.source : from.checkpoint;
-  if (const std::string& adapter = from.recipe.adapter.path; from.checkpoint.empty() && !adapter.empty())
-    if (const fs::path own = find_adapter_folder(adapter); hub::read_sentence_folder(own)) folder = own;
-  const auto said = hub::read_sentence_folder(folder);
+  const bool of_tokens = from.needs.token_vectors.has_value();
+  if (from.recipe.objective.type != "embedding" && !of_tokens) return;
+  const fs::path folder = sentence_source(from);
+  const auto said = folder.empty() ? std::nullopt : hub::read_sentence_folder(folder);
+  if (of_tokens) return add_projection(from, folder, said.value_or(hub::SentenceFolder{}), model, sources);
   if (!said) return;
+  if (said->token_vectors)
+    throw Error(ErrorKind::config, fmt::format("{}: its texts have a vector of each token, and objective {} makes one "
+                                               "of a text",
+                                               folder.string(), from.recipe.objective.type))
+        .hint("objective: {type: late_interaction} trains it");
   hub::set_vector_modules(model, *said);
   for (const hub::SentenceModule& one : said->modules) sources[one.path] = {folder / one.path, false};
 }
@@ -89,6 +122,7 @@ void fill_beside(Model& model, const BesideSources& sources, std::uint64_t seed,
     during("loading the " + name, [&, &own = *one, &its = name] {
       const auto& [folder, other_labels] = sources.at(its);
       Model* made = own.as_model();
+      if (!made && folder.empty()) return hub::init_module(own, seed, types(folder));
       if (!made) return hub::load_module(own, folder, types(folder));
       if (folder.empty()) return init_weights(*made, seed, types(folder));
       load_weights(*made, folder, types(folder), FreshWeights{seed, other_labels, false});

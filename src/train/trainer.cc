@@ -107,7 +107,7 @@ Trainer::Trainer(TrainerParts parts)
     log::info("{}: {} at step {} of {} from {}", recipe_.run.folder, parts_.options.replay ? "replaying" : "resuming",
               state_.step, steps_, parts_.from->name);
   }
-  if (state_.step > 0 && state_.step < steps_) stepper_->seek(state_);
+  if (state_.step > 0) stepper_->seek(state_, state_.step < steps_);
   if (state_.step >= steps_ && !state_.evaluation_due)
     log::warning("{}: already at step {}, nothing to train", recipe_.run.folder, state_.step);
   choose_files();
@@ -378,8 +378,9 @@ bool Trainer::wait_for_data() {
   waited_for_data_ = watch.seconds();
   if (stopped) agree();
   if (stopped || !ended) return !stopped;
-  log::warning("step {} of {}: the data have ended; where there are more, --resume latest goes on", state_.step,
-               steps_);
+  log::warning("step {} of {}: the data have ended; {}", state_.step, steps_, recipe_.trainer.save.optimizer
+               ? "where there are more, --resume latest goes on"
+               : "no run goes on from what is saved then, without the optimizer's state (trainer.save.optimizer)");
   tell_rest();
   if (!was_evaluated_) plan_evaluation(/*all=*/true);
   if (state_.evaluation_due) evaluate();

@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 {
   printf 'W%s\n' {1..19}
-  printf 'R%s\n' {1..18}
+  printf 'R%s\n' {1..19}
   printf 'P%s\n' {1..6} 10 11 13
   printf 'N%s\n' 1 2 3 5 6
 } | sort >"$work/wanted"

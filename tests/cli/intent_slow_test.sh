@@ -96,6 +96,12 @@ sed -e 's/type: sparse_embedding/type: sparse_embedding, hardness_mode: hard_neg
 sed -e 's/type: sparse_embedding/type: sparse_embedding, loss_type: triplet/' sparse.yaml >sparse_triplet.yaml
 sed -e 's/type: sparse_embedding/type: sparse_embedding, loss_type: distill_kl_div/; s/near.jsonl/taught.jsonl/' \
   sparse.yaml >sparse_taught.yaml
+sed -e 's/{type: classification}/{type: late_interaction, embedding_dimension: 6}/; s/k.jsonl/near.jsonl/' \
+  b.yaml >late.yaml
+sed -e 's/dimension: 6/dimension: 6, query_expansion: min, query_expansion_length: 9, query_expansion_token: z/' \
+  late.yaml >late_expanded.yaml
+sed -e 's/dimension: 6/dimension: 6, skiplist_words: ["1"]/' late.yaml >late_skips.yaml
+sed -e 's/dimension: 6/dimension: 6, loss_type: distill_kl_div/; s/near.jsonl/taught.jsonl/' late.yaml >late_taught.yaml
 sed -e 's/{type: classification}/{type: ranking}/; s/k.jsonl/taught.jsonl/' b.yaml >ranking.yaml
 sed -e 's/{type: classification}/{type: ranking, loss_type: multiple_negatives_ranking}/; s/k.jsonl/near.jsonl/' \
   b.yaml >drawn.yaml
@@ -108,6 +114,7 @@ rewards='[{type: format, pattern: "[^a-z]*"}, {type: length}]'
 sed -e 's/train: d.jsonl/train: asked.jsonl/' m.yaml >grpo.yaml
 echo "objective: {type: grpo, rewards: $rewards, num_generations: 4, max_completion_length: 8}" >>grpo.yaml
 sed 's/type: grpo/type: rloo/' grpo.yaml >rloo.yaml
+sed "s/type: grpo, rewards: .*}], /type: sdft, /" grpo.yaml >sdft.yaml
 sed 's/max_completion_length: 8/max_completion_length: 24, stop: [e, a, "0", i, o, "1"]/' grpo.yaml >stops.yaml
 sed 's/stop:/environment: {command: sh turns.sh}, stop:/' stops.yaml >turns.yaml
 echo "while read -r line; do echo '{\"text\": \"? \"}'; done" >turns.sh
@@ -210,6 +217,7 @@ data.train[].max_samples | r.yaml | '--data.train=[{path: d.jsonl, max_samples: 
 data.train[].ignore | r.yaml --data.train=l.jsonl | '--data.train=[{path: l.jsonl, ignore: [label]}]'
 data.train[].image_folder | needs pictures: tests/data/pictures_test.cc |
 data.train[].chat_template_kwargs | r.yaml --data.train=c.jsonl "--data.chat_template=$shows_x" | '--data.train=[{path: c.jsonl, chat_template_kwargs: {x: y}}]'
+data.train[].teacher_temperature | said.yaml | '--data.train=[{path: said.jsonl, teacher_temperature: 2}]'
 data.train[].stream | r.yaml --data.eval={} --trainer.eval_every=0 | '--data.train=[{path: d.jsonl, stream: true}]'
 data.train[].source | r.yaml | '--data.train=[{path: d.jsonl, source: {type: text}}]'
 data.eval.held_out | r.yaml | --data.eval.held_out=0.5
@@ -222,6 +230,7 @@ data.eval.<name>[].max_samples | r.yaml --data.eval.test=e.jsonl | '--data.eval.
 data.eval.<name>[].ignore | r.yaml --data.eval.test=l.jsonl | '--data.eval.test=[{path: l.jsonl, ignore: [label]}]'
 data.eval.<name>[].image_folder | needs pictures: tests/data/pictures_test.cc |
 data.eval.<name>[].chat_template_kwargs | r.yaml --data.train=c.jsonl "--data.chat_template=$shows_x" --data.eval.test=c.jsonl | '--data.eval.test=[{path: c.jsonl, chat_template_kwargs: {x: y}}]'
+data.eval.<name>[].teacher_temperature | said.yaml --data.eval.test=said.jsonl | '--data.eval.test=[{path: said.jsonl, teacher_temperature: 2}]'
 data.eval.<name>[].stream | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, stream: true}]'
 data.eval.<name>[].source | r.yaml --data.eval.test=e.jsonl | '--data.eval.test=[{path: e.jsonl, source: {type: text}}]'
 data.test.<name> | what hone test reads: tests/cli/test.test |
@@ -233,6 +242,7 @@ data.test.<name>[].max_samples | what hone test reads: tests/cli/test.test |
 data.test.<name>[].ignore | what hone test reads: tests/cli/test.test |
 data.test.<name>[].image_folder | what hone test reads: tests/cli/test.test |
 data.test.<name>[].chat_template_kwargs | what hone test reads: tests/cli/test.test |
+data.test.<name>[].teacher_temperature | what hone test reads: tests/cli/test.test |
 data.test.<name>[].stream | what hone test reads: tests/cli/test.test |
 data.test.<name>[].source | what hone test reads: tests/cli/test.test |
 data.max_length | r.yaml | --data.max_length=16
@@ -311,6 +321,22 @@ objective.embedding.guide | gist.yaml | --objective.guide=guide2
 objective.embedding.margin_strategy | gist.yaml --objective.margin=0.2 | --objective.margin_strategy=relative
 objective.embedding.contrast_anchors | gist.yaml --objective.margin=0 | --objective.contrast_anchors=false
 objective.embedding.contrast_positives | gist.yaml | --objective.contrast_positives=false
+objective.late_interaction.loss_type | late_taught.yaml | --objective.loss_type=margin_mse
+objective.late_interaction.temperature | late.yaml | --objective.temperature=5
+objective.late_interaction.teacher_temperature | late_taught.yaml | --objective.teacher_temperature=9
+objective.late_interaction.similarity_fn_name | late.yaml | --objective.similarity_fn_name=meanmaxsim
+objective.late_interaction.embedding_dimension | late.yaml | --objective.embedding_dimension=7
+objective.late_interaction.normalize | late.yaml | --objective.normalize=false
+objective.late_interaction.query_length | late.yaml | --objective.query_length=2
+objective.late_interaction.document_length | late.yaml | --objective.document_length=2
+objective.late_interaction.query_expansion | late_expanded.yaml --objective.query_expansion_length=3 | --objective.query_expansion=fixed
+objective.late_interaction.query_expansion_length | late_expanded.yaml | --objective.query_expansion_length=12
+objective.late_interaction.query_expansion_attend | late_expanded.yaml | --objective.query_expansion_attend=true
+objective.late_interaction.query_expansion_token | late_expanded.yaml | --objective.query_expansion_token=y
+objective.late_interaction.skiplist_words | late_skips.yaml | '--objective.skiplist_words=["2"]'
+objective.late_interaction.skiplist_tasks | late_skips.yaml | '--objective.skiplist_tasks=[query]'
+objective.late_interaction.query_prompt | late.yaml | '--objective.query_prompt=Q: '
+objective.late_interaction.document_prompt | late.yaml | '--objective.document_prompt=D: '
 objective.sparse_embedding.loss_type | sparse.yaml | --objective.loss_type=triplet
 objective.sparse_embedding.temperature | sparse.yaml | --objective.temperature=5
 objective.sparse_embedding.teacher_temperature | sparse_taught.yaml | --objective.teacher_temperature=9
@@ -346,6 +372,11 @@ objective.distillation.temperature | distill.yaml | --objective.temperature=2
 objective.distillation.beta | distill.yaml | --objective.beta=0.5
 objective.distillation.alpha | distill.yaml | --objective.alpha=0.5
 objective.distillation.lmbda | distill.yaml --data.train=p.jsonl | --objective.lmbda=1
+objective.distillation.top_p | distill.yaml --data.train=p.jsonl --objective.lmbda=1 | --objective.top_p=0.5
+objective.distillation.min_p | distill.yaml --data.train=p.jsonl --objective.lmbda=1 | --objective.min_p=0.9
+objective.distillation.repetition_penalty | distill.yaml --data.train=p.jsonl --objective.lmbda=1 | --objective.repetition_penalty=2
+objective.distillation.log_completions | distill.yaml --data.train=p.jsonl --objective.lmbda=1 | --objective.log_completions=true
+objective.distillation.num_completions_to_print | distill.yaml --data.train=p.jsonl --objective.lmbda=1 --objective.log_completions=true | --objective.num_completions_to_print=2
 objective.distillation.max_completion_length | distill.yaml --data.train=p.jsonl --objective.lmbda=1 | --objective.max_completion_length=4
 objective.distillation.generation_batch_size | memory: an answer's bits are its own: tests/train/distillation_test.cc |
 objective.grpo.num_generations | grpo.yaml | --objective.num_generations=6
@@ -563,6 +594,26 @@ objective.rloo.resample | rloo.yaml --objective.num_generations=2 | --objective.
 objective.rloo.beta | rloo.yaml | --objective.beta=0.5
 objective.rloo.normalize_advantages | rloo.yaml | --objective.normalize_advantages=true
 objective.rloo.reward_clip_range | rloo.yaml | '--objective.reward_clip_range=[0, 0.5]'
+objective.sdft.max_completion_length | sdft.yaml | --objective.max_completion_length=6
+objective.sdft.temperature | sdft.yaml | --objective.temperature=0.5
+objective.sdft.top_p | sdft.yaml | --objective.top_p=0.5
+objective.sdft.top_k | sdft.yaml | --objective.top_k=20
+objective.sdft.min_p | sdft.yaml | --objective.min_p=0.9
+objective.sdft.repetition_penalty | sdft.yaml | --objective.repetition_penalty=2
+objective.sdft.stop | sdft.yaml | '--objective.stop=[" ", e, a, "0", i]'
+objective.sdft.regex | sdft.yaml | '--objective.regex=\d{1,3}'
+objective.sdft.generation_batch_size | memory alone: tests/objectives/rollouts_test.cc |
+objective.sdft.log_completions | sdft.yaml | --objective.log_completions=true
+objective.sdft.num_completions_to_print | sdft.yaml --objective.log_completions=true | --objective.num_completions_to_print=2
+objective.sdft.num_generations | sdft.yaml | --objective.num_generations=2
+objective.sdft.num_generations_eval | sdft.yaml --data.eval=asked.jsonl | --objective.num_generations_eval=2
+objective.sdft.teacher_prompt_template | sdft.yaml | --objective.teacher_prompt_template='{privileged_context}{prompt}'
+objective.sdft.distillation_alpha | sdft.yaml | --objective.distillation_alpha=0
+objective.sdft.num_loss_tokens_to_skip | sdft.yaml | --objective.num_loss_tokens_to_skip=2
+objective.sdft.teacher_model_kind | sdft.yaml --optimizer.learning_rate=0.1 | --objective.teacher_model_kind=live
+objective.sdft.teacher_update_rate | sdft.yaml --optimizer.learning_rate=0.1 --objective.teacher_model_kind=ema | --objective.teacher_update_rate=1
+objective.sdft.teacher_sync_steps | sdft.yaml --optimizer.learning_rate=0.1 --objective.teacher_model_kind=ema | --objective.teacher_sync_steps=2
+objective.sdft.generate_from_teacher | sdft.yaml | --objective.generate_from_teacher=true
 objective.masked_lm.mlm_probability | masked.yaml | --objective.mlm_probability=0.5
 objective.masked_lm.mask_replace_prob | masked.yaml | --objective.mask_replace_prob=0.2
 objective.masked_lm.random_replace_prob | masked.yaml | --objective.random_replace_prob=0
@@ -1057,6 +1108,7 @@ embed --tokenizer | embed ../m1 --text a | --tokenizer nowhere
 embed --adapter | embed ../m1 --text a | --adapter nowhere
 embed --prompt-name | embed ../m1 --text a | --prompt-name query
 embed --prompt | embed ../m1 --text a | --prompt "Q: "
+embed --as | tests/cli/late_interaction.test |
 embed --pooling | embed ../m1 --text abc | --pooling mean
 embed --normalize | embed ../m1 --text a | --no-normalize
 embed --dims | embed ../m1 --text a | --dims 4

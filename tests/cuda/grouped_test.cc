@@ -9,11 +9,11 @@ namespace {
 constexpr int kCapabilities[] = {80, 90};  // by warps, and by groups of them for which the hardware reads
 constexpr int kMany = 1000;                // multiprocessors, for which no product is large
 
-struct Groups {
+struct GroupCase {
   RowGroups rows;
   std::vector<std::int64_t> counts;
   std::int64_t total = 0;
-  explicit Groups(std::vector<std::int64_t> given) : counts(std::move(given)) {
+  explicit GroupCase(std::vector<std::int64_t> given) : counts(std::move(given)) {
     std::vector<std::int64_t> begin{0};
     for (const std::int64_t count : counts) begin.push_back(total += count);
     rows = RowGroups(at::tensor(begin, at::kLong), {});  // the host is told nothing
@@ -30,7 +30,7 @@ std::vector<Tensor> factors_of(std::size_t groups, std::int64_t depth, std::int6
   return made;
 }
 
-void expect_grouped(const Groups& groups, std::int64_t depth, std::int64_t columns, at::ScalarType type, int factors,
+void expect_grouped(const GroupCase& groups, std::int64_t depth, std::int64_t columns, at::ScalarType type, int factors,
                     bool turned) {
   const std::string what = described(type, groups.total, depth) + " x " + std::to_string(columns) +
                            (turned ? " turned" : "") + ", factors: " + std::to_string(factors);
@@ -60,36 +60,36 @@ TEST(CudaGrouped, RowsOfEveryGroup) {
     const OfCapability scope(capability, kMany);
     for (const at::ScalarType type : {at::kBFloat16, at::kHalf})
       for (const bool turned : {false, true}) {
-        expect_grouped(Groups({3, 0, 130, 1, 0}), 40, 136, type, 1, turned);
-        expect_grouped(Groups({9, 5}), 328, 264, type, 2, turned);
-        expect_grouped(Groups({0, 5, 127}), 168, 8, type, 2, turned);
+        expect_grouped(GroupCase({3, 0, 130, 1, 0}), 40, 136, type, 1, turned);
+        expect_grouped(GroupCase({9, 5}), 328, 264, type, 2, turned);
+        expect_grouped(GroupCase({0, 5, 127}), 168, 8, type, 2, turned);
       }
-    expect_grouped(Groups({128, 1, 128, 255}), 32, 16, at::kBFloat16, 1, false);
-    expect_grouped(Groups({1}), 8, 8, at::kBFloat16, 1, true);
-    expect_grouped(Groups({70}), 328, 128, at::kBFloat16, 1, true);  // more slices than are on their way at once
+    expect_grouped(GroupCase({128, 1, 128, 255}), 32, 16, at::kBFloat16, 1, false);
+    expect_grouped(GroupCase({1}), 8, 8, at::kBFloat16, 1, true);
+    expect_grouped(GroupCase({70}), 328, 128, at::kBFloat16, 1, true);  // more slices than are on their way at once
   }
 }
 // Blocks that make one tile after another: all of them one block, or several, which have more than a turn each.
 TEST(CudaGrouped, RowsOfLargeProducts) {
   for (const int multiprocessors : {1, 3}) {
     const OfCapability scope(90, multiprocessors);
-    expect_grouped(Groups({200, 0, 388}), 72, 264, at::kBFloat16, 1, multiprocessors == 1);  // and half a tile
-    expect_grouped(Groups({1, 390, 193}), 136, 136, at::kHalf, 2, multiprocessors == 3);
+    expect_grouped(GroupCase({200, 0, 388}), 72, 264, at::kBFloat16, 1, multiprocessors == 1);  // and half a tile
+    expect_grouped(GroupCase({1, 390, 193}), 136, 136, at::kHalf, 2, multiprocessors == 3);
   }
   const OfCapability scope(90, 2);
-  expect_grouped(Groups({192, 576}), 64, 512, at::kBFloat16, 1, false);  // nothing is left over
-  expect_grouped(Groups({500}), 8, 400, at::kBFloat16, 2, true);
-  expect_grouped(Groups({400}), 520, 256, at::kBFloat16, 2, false);  // more slices than have room
+  expect_grouped(GroupCase({192, 576}), 64, 512, at::kBFloat16, 1, false);  // nothing is left over
+  expect_grouped(GroupCase({500}), 8, 400, at::kBFloat16, 2, true);
+  expect_grouped(GroupCase({400}), 520, 256, at::kBFloat16, 2, false);  // more slices than have room
 }
 TEST(CudaGrouped, MoreGroupsThanALaunchTakes) {
   std::vector<std::int64_t> counts(300);
   for (std::size_t g = 0; g < counts.size(); ++g) counts[g] = g % 7 == 3 ? 2 : 0;
   counts[299] = 1, counts[128] = 4;
-  expect_grouped(Groups(counts), 16, 8, at::kBFloat16, 2, true);
-  expect_grouped(Groups(counts), 16, 8, at::kBFloat16, 1, false);
+  expect_grouped(GroupCase(counts), 16, 8, at::kBFloat16, 2, true);
+  expect_grouped(GroupCase(counts), 16, 8, at::kBFloat16, 1, false);
 }
 
-void expect_over_groups(const Groups& groups, std::int64_t lines, std::int64_t columns, at::ScalarType type) {
+void expect_over_groups(const GroupCase& groups, std::int64_t lines, std::int64_t columns, at::ScalarType type) {
   const std::string what = described(type, lines, columns) + " of " + std::to_string(groups.total);
   const Tensor a = sample({groups.total, lines}, type, 3), b = sample({groups.total, columns}, type, 4);
   const std::size_t count = groups.counts.size();
@@ -120,25 +120,25 @@ TEST(CudaGrouped, SumsOverRows) {
   for (const int capability : kCapabilities)
     for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
       const OfCapability scope(capability, kMany);
-      expect_over_groups(Groups({3, 0, 70, 0, 1, 0, 33, 9}), 136, 24, type);
-      expect_over_groups(Groups({40, 299, 2, 5}), 8, 144, type);
+      expect_over_groups(GroupCase({3, 0, 70, 0, 1, 0, 33, 9}), 136, 24, type);
+      expect_over_groups(GroupCase({40, 299, 2, 5}), 8, 144, type);
     }
   std::vector<std::int64_t> counts(140, 1);
-  expect_over_groups(Groups(counts), 8, 16, at::kBFloat16);
+  expect_over_groups(GroupCase(counts), 8, 16, at::kBFloat16);
 }
 TEST(CudaGrouped, SumsOfLargeProductsOverRows) {
   for (const int multiprocessors : {1, 3}) {
     const OfCapability scope(90, multiprocessors);
-    expect_over_groups(Groups({3, 0, 70, 0, 9}), 200, 264, multiprocessors == 3 ? at::kHalf : at::kBFloat16);
+    expect_over_groups(GroupCase({3, 0, 70, 0, 9}), 200, 264, multiprocessors == 3 ? at::kHalf : at::kBFloat16);
   }
   const OfCapability scope(90, 5);
-  expect_over_groups(Groups({200, 64, 1, 30, 5}), 392, 144, at::kBFloat16);
+  expect_over_groups(GroupCase({200, 64, 1, 30, 5}), 392, 144, at::kBFloat16);
 }
 TEST(CudaGrouped, SumsOfLargeProductsOfMoreGroupsThanALaunchTakes) {
   const OfCapability scope(90, 2);
   std::vector<std::int64_t> counts(131, 0);
   counts[127] = 3, counts[128] = 2, counts[129] = 4;
-  expect_over_groups(Groups(counts), 192, 136, at::kBFloat16);
+  expect_over_groups(GroupCase(counts), 192, 136, at::kBFloat16);
 }
 
 // The whole op, whose host knows nothing of what experts have: y, the gradients of x and of the slots' weights, sums
@@ -183,7 +183,7 @@ TEST(CudaGrouped, RoutedExpertsAreThePlainTables) {
 
 // The library's products, one group after another: the host asks how many rows they have.
 TEST(CudaGrouped, OfOtherTypesAndSizesIsTheLibrarys) {
-  const Groups groups({3, 4});
+  const GroupCase groups({3, 4});
   const std::int64_t before = emulated_launches();
   for (const auto& [type, depth, columns] :
        {std::tuple(at::kFloat, 16, 8), {at::kDouble, 16, 8}, {at::kBFloat16, 12, 8}, {at::kBFloat16, 8, 4}}) {

@@ -1,13 +1,19 @@
 // A teacher's log-probabilities in records: the forms they have, on which tokens they lie, and what is refused.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 
+#include "base/hash.h"
 #include "data/cache.h"
 #include "data/shorten.h"
 #include "data/taught.h"
 #include "data/teacher_fields.h"
 #include "hone/data_in_memory.h"
+#include "harness/errors.h"
 #include "support.h"
 
 namespace hone::test {
@@ -145,6 +151,71 @@ TEST_F(StoredTeacher, NumbersOfAProgramAreLookedAt) {
   }
 }
 
+TEST_F(StoredTeacher, TheHighestIdMayBeInAnyRecord) {
+  options_.vocab_size = 110;
+  const std::string high = R"({"text": "ab", "logprobs": [null, [-1]], "target_token_ids": [null, [110]]})",
+                    low = R"({"text": "ab", "logprobs": [null, [-1]], "target_token_ids": [null, [109]]})";
+  EXPECT_EQ(error(low + "\n" + low + "\n"), "");
+  EXPECT_THAT(error(high + "\n" + low + "\n"), HasSubstr("a.jsonl:1: token id 110"));
+  EXPECT_THAT(error(low + "\n" + high + "\n"), HasSubstr("a.jsonl:2: token id 110"));
+}
+
+// Of a program, too, which gives them without a file's checks.
+TEST_F(StoredTeacher, IdsOfAProgramAreLookedAt) {
+  for (const std::vector<std::int32_t>& bad : {std::vector{5, -1}, {5, 5}}) {
+    Record record{.content = TextRecord{"ab"}};
+    record.teacher = TeacherLogProbs{{0, 2}, bad, {-1, -2}};
+    EXPECT_THROW(make_dataset({record}, "records", ByteTokenizer(), options_), Error) << bad[1];
+  }
+}
+
+// The logarithm of a probability of 1, as it is rounded.
+TEST_F(StoredTeacher, ALittleAboveZeroIsZero) {
+  EXPECT_THAT(taught(R"({"text": "ab", "logprobs": [null, [8e-6]], "target_token_ids": [null, [9]]})" "\n").log_probs,
+              ElementsAre(0, kNone));
+  EXPECT_THAT(error(R"({"text": "ab", "logprobs": [null, [2e-5]], "target_token_ids": [null, [9]]})" "\n"),
+              HasSubstr("got the log-probability 2e-05, expected a number of 0 at most"));
+}
+
+// Nothing predicts the first token, and what is not learnt has no targets: but numbers that are wrong are.
+TEST_F(StoredTeacher, WhatIsSaidInVainIsCheckedAndNotKept) {
+  const std::string first = R"({"text": "ab", "logprobs": [[-1], [-2]], "target_token_ids": [[8], [9]]})";
+  EXPECT_THAT(taught(first + "\n").ids, ElementsAre(9, 0));
+  EXPECT_THAT(error(R"({"text": "ab", "logprobs": [[-1], null], "target_token_ids": [[8], null]})" "\n"),
+              HasSubstr("of no token that is learnt"));
+  const auto asked = [](const char* log_probs, const char* ids) {
+    return std::string(R"({"prompt": "ab", "completion": "c", "logprobs": )") + log_probs +
+           R"(, "target_token_ids": )" + ids + "}\n";
+  };
+  EXPECT_THAT(taught(asked("[null, [-3], [-1]]", "[null, [7], [9]]")).ids, ElementsAre(0, 9, 0));
+  EXPECT_THAT(error(asked("[null, [3], [-1]]", "[null, [7], [9]]")),
+              HasSubstr("of place 2: got the log-probability 3"));
+  EXPECT_THAT(error(asked("[null, [-3, -4], [-1]]", "[null, [7, 6], [9]]")),
+              HasSubstr("of place 3: got 1 token, expected 2 as at the places before"));
+}
+
+TEST_F(StoredTeacher, WhatIsNoListOfNumbersIsRefused) {
+  const auto with = [&](const std::string& log_probs, const std::string& ids) {
+    return error("{\"text\": \"ab\", \"logprobs\": " + log_probs + ", \"target_token_ids\": " + ids + "}\n");
+  };
+  EXPECT_THAT(with("[null, [-1]]", "[null, [1.5]]"), HasSubstr("place 2: got 1.5, expected a token id"));
+  EXPECT_THAT(with("[null, [-1]]", "[null, [4294967297]]"), HasSubstr("expected token ids of 0 to 2147483647"));
+  EXPECT_THAT(with("[null, [-1]]", "[null]"), HasSubstr("target_token_ids has 1 place, and logprobs has 2;"));
+  EXPECT_THAT(with("5", "[null, [1]]"), HasSubstr("got a number, expected a list with a list for each token"));
+  EXPECT_THAT(error(R"({"text": "ab", "logprobs": [null, -1]})" "\n"),
+              HasSubstr("place 2: got a number, expected a list of the likeliest tokens"));
+}
+
+// Where nothing of a record is learnt, what was said of it is of no width that others would have to have.
+TEST_F(StoredTeacher, ARecordThatIsNotLearntHasNoWidth) {
+  const std::string none =
+      R"({"input_ids": [5, 6], "labels": [-100, -100], "logprobs": [null, [-1, -2]], )"
+      R"("target_token_ids": [null, [1, 2]]})";
+  const std::string one = R"({"input_ids": [5, 6], "logprobs": [null, [-1]], "target_token_ids": [null, [1]]})";
+  for (const std::string& lines : {none + "\n" + one + "\n", one + "\n" + none + "\n"})
+    EXPECT_EQ(read(lines)->row(0).at(0).taught.width, 1);
+}
+
 TEST_F(StoredTeacher, WithoutAskingTheFieldsAreRefused) {
   options_.teacher_log_probs.reset();
   EXPECT_THAT(error(std::string(R"({"text": "abc", )") + kTwo + "}\n"),
@@ -203,6 +274,120 @@ TEST_F(StoredTeacher, TheCacheGivesWhatTheFileDoes) {
   }
 }
 
+std::string only_file_in(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  EXPECT_EQ(files.size(), 1u);
+  std::ifstream in(files.at(0), std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Whenever they are put into files of their own.
+TEST_F(StoredTeacher, TheCacheIsTheSameFileHoweverLittleIsInMemory) {
+  DataFile file;
+  file.path = folder_.write("a.jsonl", many_records(300));
+  options_.cache_folder = folder_.file("cache");
+  std::string all;
+  for (const std::uint64_t most : {std::uint64_t{1} << 30, std::uint64_t{1}, std::uint64_t{64}, std::uint64_t{1000},
+                                   std::uint64_t{7000}, std::uint64_t{19'000}}) {
+    std::filesystem::remove_all(options_.cache_folder);
+    const auto made = data::load_tokens(file, ByteTokenizer(), options_, most);
+    EXPECT_EQ(made.store->taught().places(), 600u);
+    EXPECT_EQ(made.store->taught().highest_id(), 201);
+    const std::string content = only_file_in(options_.cache_folder);
+    if (all.empty()) all = content;
+    EXPECT_TRUE(content == all) << most;
+  }
+}
+
+TEST_F(StoredTeacher, NothingIsLostWhereTheCacheCannotBeWrittenToItsEnd) {
+  DataFile file;
+  file.path = folder_.write("a.jsonl", many_records(300));
+  options_.cache_folder = folder_.file("cache");
+  const auto whole = data::load_tokens(file, ByteTokenizer(), options_);
+  const std::size_t size = only_file_in(options_.cache_folder).size();
+  const TaughtTargets expected = whole.store->taught().targets(0, whole.store->size(), whole.store->size());
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  for (const std::uint64_t most : {64, 1000})
+    for (std::size_t room = 0; room < size; room += 997) {
+      std::filesystem::remove_all(options_.cache_folder);
+      const rlimit limit{room, before.rlim_max};
+      setrlimit(RLIMIT_FSIZE, &limit);
+      const auto made = data::load_tokens(file, ByteTokenizer(), options_, most);
+      setrlimit(RLIMIT_FSIZE, &before);
+      const TaughtTargets there = made.store->taught().targets(0, made.store->size(), made.store->size());
+      EXPECT_EQ(there.ids, expected.ids) << room;
+      EXPECT_EQ(there.log_probs, expected.log_probs) << room;
+      EXPECT_FALSE(std::filesystem::exists(options_.cache_folder)) << room;
+    }
+  std::signal(SIGXFSZ, SIG_DFL);
+}
+
+TEST_F(StoredTeacher, AFileOfTheCacheIsAskedForItsHighestId) {
+  options_.cache_folder = folder_.file("cache");
+  read(many_records(1) + R"({"text": "abcd", "logprobs": [null, [-1, -2], [-1, -2], [-1, -2]], "target_token_ids": )"
+       R"([null, [1, 2], [1, 250], [1, 2]]})" "\n");
+  options_.vocab_size = 240;
+  DataFile file;
+  file.path = folder_.file("a.jsonl");
+  EXPECT_HONE_ERROR(Dataset::make({file}, ByteTokenizer(), options_), data,
+                    "a.jsonl:2: token id 250 in its log-probabilities; expected less than the model's vocabulary");
+}
+
+// Of two documents of four tokens, of which the first and the third have targets.
+struct ColumnArrays {
+  std::vector<std::uint64_t> places{1, 3, 5, 7};
+  std::vector<std::uint32_t> ids{9, 20, 8, 7};
+  std::vector<float> log_probs{-1, -2, -3, -4};
+  data::TaughtColumns columns() const {
+    data::TaughtColumns made;
+    made.lie_at(1, places, ids, log_probs);
+    return made;
+  }
+  std::uint64_t content() const {
+    Hasher hasher;
+    columns().add_content(hasher, 4, 8);
+    return hasher.digest64();
+  }
+};
+
+TEST(TaughtColumns, AnswerForSomeOfTheirPlaces) {
+  const ColumnArrays arrays;
+  const data::TaughtColumns all = arrays.columns();
+  EXPECT_EQ(all.highest_id(), 20);
+  EXPECT_EQ(all.highest_id(4, 8), 8);
+  EXPECT_EQ(all.highest_id(4, 5), -1);
+  EXPECT_EQ(all.highest_id(0, 2), 9);
+}
+
+TEST(TaughtColumns, OfAForgedFileDoNotFit) {
+  EXPECT_TRUE(ColumnArrays().columns().fits(8));
+  EXPECT_FALSE(ColumnArrays().columns().fits(7));
+  ColumnArrays twice;
+  twice.places = {1, 3, 3, 7};
+  EXPECT_FALSE(twice.columns().fits(8));
+  ColumnArrays large;
+  large.ids[2] = 0x80000000u;
+  EXPECT_FALSE(large.columns().fits(8));
+  large.ids[2] = 0x7FFFFFFFu;
+  EXPECT_TRUE(large.columns().fits(8));
+}
+
+TEST(TaughtColumns, TheirContentIsPlacesIdsAndLogProbabilitiesOfADocument) {
+  const std::uint64_t plain = ColumnArrays().content();
+  ColumnArrays other;
+  other.places = {1, 3, 5, 6};
+  EXPECT_NE(other.content(), plain);
+  other = {}, other.ids[3] = 6;
+  EXPECT_NE(other.content(), plain);
+  other = {}, other.log_probs[3] = -5;
+  EXPECT_NE(other.content(), plain);
+  other = {}, other.places[0] = 0, other.ids[0] = 1, other.log_probs[1] = -9;  // of another document
+  EXPECT_EQ(other.content(), plain);
+}
+
 TEST_F(StoredTeacher, TheFingerprintIsOfWhatWasSaidAndOfHowMuchIsTaken) {
   const std::string lines = many_records(10);
   std::string other = lines;
@@ -215,6 +400,31 @@ TEST_F(StoredTeacher, TheFingerprintIsOfWhatWasSaidAndOfHowMuchIsTaken) {
   EXPECT_NE(of(other, 0), all);
   EXPECT_NE(of(lines, 1), all);
   EXPECT_EQ(of(lines, 0), all);
+}
+
+// A file's own temperature: its log-probabilities are brought to that of the others.
+TEST_F(StoredTeacher, AFilesTemperatureIsBroughtToTheOthers) {
+  DataFile own, other;
+  own.path = folder_.write("own.jsonl", std::string(R"({"text": "abc", )") + kTwo + "}\n");
+  other.path = folder_.write("other.jsonl", std::string(R"({"text": "abd", )") + kTwo + "}\n");
+  const auto said = [&](double of_own, double of_others) {
+    own.teacher_temperature = of_own, options_.teacher_temperature = of_others;
+    const auto data = Dataset::make({own, other}, ByteTokenizer(), options_);
+    EXPECT_THAT(data->row(1).at(0).taught.log_probs, ElementsAre(-1, -2, -0.5, -3, kNone, kNone));
+    EXPECT_THAT(data->row(0).at(0).taught.ids, ElementsAre(7, 5, 1, 2, 0, 0));
+    return data->row(0).at(0).taught.log_probs;
+  };
+  options_.packing = Packing::none;
+  for (const char* cache : {"", "cache", "cache"}) {
+    options_.cache_folder = std::string(cache).empty() ? "" : folder_.file(cache);
+    EXPECT_THAT(said(2, 1), ElementsAre(-2, -4, -1, -6, kNone, kNone));
+    EXPECT_THAT(said(2, 8), ElementsAre(-0.25, -0.5, -0.125, -0.75, kNone, kNone));
+    EXPECT_THAT(said(8, 8), ElementsAre(-1, -2, -0.5, -3, kNone, kNone));
+  }
+  options_.teacher_log_probs.reset();
+  own.ignore = {"logprobs", "target_token_ids"};
+  EXPECT_HONE_ERROR(Dataset::make({own}, ByteTokenizer(), options_), config,
+                    "own.jsonl: teacher_temperature: no log-probabilities of a teacher are read");
 }
 
 TEST_F(StoredTeacher, PackedAndCutPiecesKeepTheirs) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tools/check-names refuses what two files of a folder define for themselves under one name, and nothing else.
+# tools/check-names refuses what two files of a folder define for themselves under one name, a public type's name for
+# one of a file's own, and nothing else.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 tree=$(mktemp -d)
@@ -10,11 +11,11 @@ written() {
   printf 'namespace hone::io {\nnamespace {\n\n%s\n\n}  // namespace\n}  // namespace hone::io\n' "$1"
 }
 
-expect() {  # accepted|refused, what one file defines, what the other one; perhaps the other's folder
+expect() {  # accepted|refused, what one file defines, what the other one; perhaps the other's folder and name
   rm -rf "${tree:?}"/*
-  mkdir -p "$tree/src/io/inner" "$tree/src/text" "$tree/tests/io" "$tree/${4:-src/io}"
+  mkdir -p "$tree/src/io/inner" "$tree/src/text" "$tree/tests/io" "$tree/include" "$tree/${4:-src/io}"
   written "$2" >"$tree/src/io/a.cc"
-  written "$3" >"$tree/${4:-src/io}/b.cc"
+  written "$3" >"$tree/${4:-src/io}/${5:-b.cc}"
   local got=accepted
   "$root/tools/check-names" "$tree" >"$tree/out" 2>&1 || got=refused
   if [ $got != "$1" ]; then
@@ -70,6 +71,18 @@ expect accepted 'const char* text = R"(
 constexpr int kA = 1;
 )";' 'constexpr int kA = 1;'
 expect accepted 'constexpr int kA = 1;  // kB = 2' 'constexpr int kB = 1;'
+# What is public is seen in every folder.
+expect refused 'struct A {};' 'class A {
+ public:
+  int b = 1;
+};' include/hone a.h
+expect refused 'using A = int;' 'enum class A { b };' include/hone a.h
+expect accepted 'struct A {};' 'struct B {
+  struct A {};
+};
+class A;
+int A(int a);' include/hone a.h
+expect accepted 'constexpr int kA = 1;' 'constexpr int kA = 2;' include/hone a.h
 # Folders below one are compiled with it; others, and what is in another namespace, are not its neighbours.
 expect refused 'constexpr int kA = 1;' 'constexpr int kA = 1;' src/io/inner
 expect accepted 'constexpr int kA = 1;' 'constexpr int kA = 1;' src/text

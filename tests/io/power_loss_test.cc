@@ -31,7 +31,7 @@ struct Node {
 };
 
 // How an unlucky crash treats what was not synced.
-enum class Loss { none, everything, data, torn_data, names, any };
+enum class Lost { none, everything, data, torn_data, names, any };
 constexpr std::size_t kSector = 512, kPage = 4096;
 
 class Disk {
@@ -76,7 +76,7 @@ class Disk {
         return;
     }
   }
-  void build(const fs::path& where, Loss loss, std::mt19937& random) const { build(*top_, where, loss, random); }
+  void build(const fs::path& where, Lost loss, std::mt19937& random) const { build(*top_, where, loss, random); }
 
  private:
   Node* find(const fs::path& path) const {
@@ -132,10 +132,10 @@ class Disk {
       }
     return data;
   }
-  static std::string content(const Node& file, Loss loss, std::mt19937& random) {
-    if (file.data == file.synced || loss == Loss::none || loss == Loss::names) return file.data;
-    if (loss == Loss::torn_data) return torn(file, random);
-    if (loss != Loss::any) return file.synced;
+  static std::string content(const Node& file, Lost loss, std::mt19937& random) {
+    if (file.data == file.synced || loss == Lost::none || loss == Lost::names) return file.data;
+    if (loss == Lost::torn_data) return torn(file, random);
+    if (loss != Lost::any) return file.synced;
     switch (random() % 5) {
       case 0:
         return file.data;
@@ -149,15 +149,15 @@ class Disk {
         return torn(file, random);
     }
   }
-  static Names names_of(const Node& folder, Loss loss, std::mt19937& random) {
-    if (loss == Loss::names || loss == Loss::everything) return folder.synced_names;
-    if (loss != Loss::any) return folder.names;
+  static Names names_of(const Node& folder, Lost loss, std::mt19937& random) {
+    if (loss == Lost::names || loss == Lost::everything) return folder.synced_names;
+    if (loss != Lost::any) return folder.names;
     Names names = folder.synced_names;
     for (const Names& what : folder.unsynced)
       if (random() % 2 == 0) put(names, what);
     return names;
   }
-  static void build(const Node& node, const fs::path& where, Loss loss, std::mt19937& random) {
+  static void build(const Node& node, const fs::path& where, Lost loss, std::mt19937& random) {
     if (!node.folder) {
       std::ofstream(where, std::ios::binary) << content(node, loss, random);
       return;
@@ -203,9 +203,9 @@ class PowerLoss : public test::WithFastFolder {
       std::int64_t safe = 0;
       for (const auto& [at, step] : committed_)
         if (at <= done) safe = step;
-      std::vector<Loss> losses{Loss::none, Loss::everything, Loss::data, Loss::torn_data, Loss::names};
-      losses.insert(losses.end(), static_cast<std::size_t>(seeds), Loss::any);
-      for (const Loss loss : losses) {
+      std::vector<Lost> losses{Lost::none, Lost::everything, Lost::data, Lost::torn_data, Lost::names};
+      losses.insert(losses.end(), static_cast<std::size_t>(seeds), Lost::any);
+      for (const Lost loss : losses) {
         SCOPED_TRACE(fmt::format("after operation {} of {}, loss {}", done, env_.log.size(), static_cast<int>(loss)));
         fs::remove_all(rebuilt_);
         disk.build(rebuilt_, loss, random);

@@ -222,7 +222,7 @@ TEST_F(RunFolderTest, SymlinksInThePlaceOfItsFilesAreNotWrittenThrough) {
   EXPECT_EQ(test::content_of(folder_ / "a/config.yaml"), "steps: 1\n");
 }
 
-class Metrics : public RunFolderTest {
+class MetricsOfRun : public RunFolderTest {
  protected:
   std::vector<std::int64_t> steps() {
     std::vector<std::int64_t> all;
@@ -233,7 +233,7 @@ class Metrics : public RunFolderTest {
   using Steps = std::vector<std::int64_t>;
 };
 
-TEST_F(Metrics, AppendsOneObjectPerLine) {
+TEST_F(MetricsOfRun, AppendsOneObjectPerLine) {
   MetricsFile metrics(env_.open_folder(folder_.path()));
   metrics.append({{"step", 1}, {"loss", 2.5}});
   metrics.append({{"step", 2}, {"loss", std::nan("")}, {"x", {{"y", INFINITY}}}});
@@ -241,7 +241,7 @@ TEST_F(Metrics, AppendsOneObjectPerLine) {
             "{\"loss\":2.5,\"step\":1}\n{\"loss\":\"nan\",\"step\":2,\"x\":{\"y\":\"inf\"}}\n");
 }
 
-TEST_F(Metrics, AResumeKeepsTheStepsThatWereTaken) {
+TEST_F(MetricsOfRun, AResumeKeepsTheStepsThatWereTaken) {
   folder_.write("metrics.jsonl", "{\"step\":1}\n{\"step\":2,\"eval\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4,\"lo");
   MetricsFile metrics(env_.open_folder(folder_.path()));
   metrics.keep_up_to(2);
@@ -249,7 +249,7 @@ TEST_F(Metrics, AResumeKeepsTheStepsThatWereTaken) {
   EXPECT_EQ(steps(), (Steps{1, 2, 2, 3}));
 }
 
-TEST_F(Metrics, OfTheStepItGoesOnFromAResumeKeepsAsManyLinesAsItKnows) {
+TEST_F(MetricsOfRun, OfTheStepItGoesOnFromAResumeKeepsAsManyLinesAsItKnows) {
   folder_.write("metrics.jsonl", "{\"step\":1}\n{\"step\":1,\"eval\":1}\n{\"step\":2}\n{\"step\":2,\"eval\":1}\n");
   MetricsFile metrics(env_.open_folder(folder_.path()));
   EXPECT_EQ(metrics.keep_up_to(2, 3), 3);
@@ -257,14 +257,14 @@ TEST_F(Metrics, OfTheStepItGoesOnFromAResumeKeepsAsManyLinesAsItKnows) {
   EXPECT_EQ(metrics.keep_up_to(2, 0), 2) << "those of the steps before stay";
 }
 
-TEST_F(Metrics, ATornLastLineIsDroppedAlsoWithoutAResume) {
+TEST_F(MetricsOfRun, ATornLastLineIsDroppedAlsoWithoutAResume) {
   folder_.write("metrics.jsonl", "{\"step\":1}\n{\"step\":2,\"lo");
   MetricsFile metrics(env_.open_folder(folder_.path()));
   metrics.append({{"step", 2}});
   EXPECT_EQ(steps(), (Steps{1, 2}));
 }
 
-TEST_F(Metrics, AFailingDiskIsAWarningAndLeavesNoTornLine) {
+TEST_F(MetricsOfRun, AFailingDiskIsAWarningAndLeavesNoTornLine) {
   for (const Fault fault : {Fault::fail, Fault::short_write}) {
     for (int at = 1; at < 30; ++at) {
       fs::remove(folder_ / "metrics.jsonl");
@@ -284,7 +284,7 @@ TEST_F(Metrics, AFailingDiskIsAWarningAndLeavesNoTornLine) {
   }
 }
 
-TEST_F(Metrics, AWriteCutByTheDiskAndThenAnErrorIsTakenBack) {
+TEST_F(MetricsOfRun, AWriteCutByTheDiskAndThenAnErrorIsTakenBack) {
   struct Cut : Env {
     int writes = 0;
     int before(Operation& operation) override {
@@ -300,7 +300,7 @@ TEST_F(Metrics, AWriteCutByTheDiskAndThenAnErrorIsTakenBack) {
 }
 
 // Who needs room on a full disk may take it from this file.
-TEST_F(Metrics, AFileThatIsRemovedMeanwhileIsBegunAnew) {
+TEST_F(MetricsOfRun, AFileThatIsRemovedMeanwhileIsBegunAnew) {
   struct Full : Env {
     bool full = false;
     int before(Operation& operation) override { return full && operation.kind == Operation::Kind::write ? ENOSPC : 0; }
@@ -315,7 +315,7 @@ TEST_F(Metrics, AFileThatIsRemovedMeanwhileIsBegunAnew) {
   EXPECT_EQ(test::content_of(folder_ / "metrics.jsonl"), "{\"step\":3}\n");
 }
 
-TEST_F(Metrics, AFileThatIsRemovedOrReplacedBetweenTwoLinesIsWrittenUnderItsName) {
+TEST_F(MetricsOfRun, AFileThatIsRemovedOrReplacedBetweenTwoLinesIsWrittenUnderItsName) {
   MetricsFile metrics(env_.open_folder(folder_.path()));
   metrics.append({{"step", 1}});
   fs::remove(folder_ / "metrics.jsonl");
@@ -330,7 +330,7 @@ TEST_F(Metrics, AFileThatIsRemovedOrReplacedBetweenTwoLinesIsWrittenUnderItsName
   EXPECT_EQ(metrics.failures(), 0);
 }
 
-TEST_F(Metrics, AFileThatIsReplacedByOneOfItsSizeIsWrittenUnderItsName) {
+TEST_F(MetricsOfRun, AFileThatIsReplacedByOneOfItsSizeIsWrittenUnderItsName) {
   MetricsFile metrics(env_.open_folder(folder_.path()));
   metrics.append({{"step", 1}});
   const std::int64_t before = log::warnings();
@@ -342,7 +342,7 @@ TEST_F(Metrics, AFileThatIsReplacedByOneOfItsSizeIsWrittenUnderItsName) {
   EXPECT_EQ(log::warnings(), before);
 }
 
-TEST_F(Metrics, AFileThatIsReplacedAfterAFailedWriteIsNotCut) {
+TEST_F(MetricsOfRun, AFileThatIsReplacedAfterAFailedWriteIsNotCut) {
   struct Disk : Env {
     bool full = false;
     int before(Operation& operation) override { return full && operation.kind == Operation::Kind::write ? ENOSPC : 0; }
@@ -359,7 +359,7 @@ TEST_F(Metrics, AFileThatIsReplacedAfterAFailedWriteIsNotCut) {
   EXPECT_EQ(steps(), (Steps{1, 2, 3, 4}));
 }
 
-TEST_F(Metrics, AKillLeavesOnlyWholeLinesAfterTheRestart) {
+TEST_F(MetricsOfRun, AKillLeavesOnlyWholeLinesAfterTheRestart) {
   for (int at = 1; at < 25; ++at) {
     fs::remove(folder_ / "metrics.jsonl");
     test::in_child(

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "harness/errors.h"
+#include "hone/safetensors.h"
 #include "io/faulty_env.h"
 #include "io/json.h"
 

@@ -112,6 +112,26 @@ TEST(MambaConfigs, WhatTheyCannotBeIsAnError) {
   }
 }
 
+// Only pairs of values that are rotated ask for an even number of them: Jamba has no positions.
+TEST(MambaConfigs, HeadsThatAreNotRotatedMayBeOdd) {
+  EXPECT_EQ(problem_of_mamba("jamba", R"("hidden_size": 20)"), "no error");
+  EXPECT_NE(problem_of_mamba("bamba", R"("hidden_size": 15)").find("got 5, expected an even number"), std::string::npos);
+  const at::NoGradGuard no_graph;
+  const auto model = mamba_of("jamba", R"("hidden_size": 20)");
+  init_weights(*model, 1, Precision::fp32);
+  Batch batch;
+  batch.ids_BT = at::arange(12).view({1, 12});
+  batch.docs = {{.row = 0, .end = 7}, {.row = 0, .begin = 7, .end = 12}};
+  const Tensor together = model->causal_lm()->logits(batch);
+  for (const auto& [begin, end] : {std::pair{0, 7}, {7, 12}}) {
+    Batch alone;
+    alone.ids_BT = batch.ids_BT.slice(1, begin, end).contiguous();
+    alone.docs = {{.row = 0, .end = end - begin}};
+    expect_close(together.slice(1, begin, end), model->causal_lm()->logits(alone), 1e-5, "a document alone");
+  }
+  expect_cache_is_whole_pass(*model->causal_lm(), "heads of five");
+}
+
 // Keys of published files.
 TEST(MambaConfigs, OfPublishedFilesAreRead) {
   EXPECT_EQ(problem_of_mamba("granitemoehybrid", R"("architectures": ["GraniteMoeHybridForCausalLM"],

@@ -14,7 +14,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-class DrawnTexts : public ::testing::Test {
+class TextsDrawn : public ::testing::Test {
  protected:
   QueryTexts::Tokens tokens(const std::string& text) const {
     const auto ids = tokenizer_->encode_fitting({text, {}}, 0).ids;
@@ -51,7 +51,7 @@ class DrawnTexts : public ::testing::Test {
   std::shared_ptr<const Tokenizer> tokenizer_ = load_tokenizer("bytes");
 };
 
-TEST_F(DrawnTexts, AreOfOtherRecordsAndNoneTwice) {
+TEST_F(TextsDrawn, AreOfOtherRecordsAndNoneTwice) {
   for (const std::int64_t most : {1, 4, 13, 14, 99}) {
     const std::vector<Texts> made = rows(with_drawn_texts(step(), step(), drawing(most)));
     ASSERT_EQ(made.size(), 8u);
@@ -67,7 +67,7 @@ TEST_F(DrawnTexts, AreOfOtherRecordsAndNoneTwice) {
   EXPECT_EQ(rows(with_drawn_texts(step(), step(), drawing({})))[0].size(), 16u);
 }
 
-TEST_F(DrawnTexts, AreTheSameHoweverAStepIsCutAndOthersInTheNext) {
+TEST_F(TextsDrawn, AreTheSameHoweverAStepIsCutAndOthersInTheNext) {
   const std::vector<QueryTexts> whole = step(), part(whole.begin() + 2, whole.begin() + 5);
   const std::vector<Texts> all = rows(with_drawn_texts(whole, whole, drawing(3))),
                            some = rows(with_drawn_texts(part, whole, drawing(3))),
@@ -81,7 +81,7 @@ TEST_F(DrawnTexts, AreTheSameHoweverAStepIsCutAndOthersInTheNext) {
 }
 
 // What is right for a query is no negative of it, nor of one that asks the same.
-TEST_F(DrawnTexts, AreNotRightOnes) {
+TEST_F(TextsDrawn, AreNotRightOnes) {
   const std::vector<QueryTexts> step{query(0, "q", {"a"}), query(1, "q", {"b", "c"}), query(2, "r", {"a"}),
                                      query(3, "s", {"c"})};
   std::vector<Texts> made = rows(with_drawn_texts(step, step, drawing({})));
@@ -90,7 +90,7 @@ TEST_F(DrawnTexts, AreNotRightOnes) {
   EXPECT_EQ(made[2], (Texts{"*ra", "rb", "rc", "rc"}));
 }
 
-TEST_F(DrawnTexts, AreCutToTheLengthOfAPair) {
+TEST_F(TextsDrawn, AreCutToTheLengthOfAPair) {
   const std::vector<QueryTexts> step{query(0, "abc", {"defgh"}), query(1, "ij", {"klmnopqrs"})};
   const std::vector<Texts> made = rows(with_drawn_texts(step, step, drawing({}, "0", 6)));
   EXPECT_EQ(made[0], (Texts{"*abcdef", "abcklm"}));

@@ -71,8 +71,9 @@ TEST_F(CommandReward, NamesTheLineThatIsNone) {
                     "got \"Loading...\", expected a number, null or an object with \"reward\"\n  hint: ");
 }
 TEST_F(CommandReward, RefusesFewerAndMoreLines) {
-  EXPECT_HONE_ERROR(of("echo 1"), data, "reward command: `echo 1`: it wrote 1 line; expected 2, one for each answer");
-  EXPECT_HONE_ERROR(of("printf '1\\n2\\n3\\n'"), data, "it wrote 3 lines; expected 2");
+  EXPECT_HONE_ERROR(of("echo 1"), data,
+                    "reward command: `echo 1`: it wrote 1 line, \"1\"; expected 2, one for each answer\n  hint: ");
+  EXPECT_HONE_ERROR(of("printf '1\\n2\\n3\\n'"), data, "it wrote 3 lines, the first of which is \"1\"; expected 2");
   EXPECT_HONE_ERROR(of("cat > /dev/null"), data, "it wrote nothing; expected 2, a line for each");
 }
 TEST_F(CommandReward, FailsAsItsProgramDoes) {

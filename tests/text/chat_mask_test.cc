@@ -315,9 +315,23 @@ TEST(ChatMask, RefusesVariablesThatTheTemplateDoesNotHave) {
   Conversation chat = conversation(kTwoTurns);
   chat.variables = R"({"enable_thinkng": false})";
   const std::string thinks = std::string(kPlain) + "{% if enable_thinking %}{% endif %}";
-  EXPECT_HONE_ERROR(learnt_text(thinks, chat, Learnt::all), data, "it has none named enable_thinkng");
+  EXPECT_HONE_ERROR(learnt_text(thinks, chat, Learnt::all), data,
+                    "it has none named enable_thinkng; it reads \"enable_thinking\"");
   chat.variables = R"({"enable_thinking": false})";
   EXPECT_EQ(learnt_text(thinks, chat, Learnt::last), "two<|im_end|>");
+}
+
+// A word of the template's text, or a name of its own, is nothing that it reads.
+TEST(ChatMask, RefusesVariablesThatTheTemplateOnlyMentions) {
+  Conversation chat = conversation(kTwoTurns);
+  const std::string own =
+      std::string(kPlain) + "{# mood #}{% set tone = 1 %}{% if tone and enable_thinking %}{% endif %}";
+  for (const char* name : {"mood", "tone", "thinking", "role"}) {
+    chat.variables = std::string("{\"") + name + "\": false}";
+    EXPECT_HONE_ERROR(learnt_text(own, chat, Learnt::all), data,
+                      std::string("it has none named ") + name + "; it reads \"enable_thinking\"");
+  }
+  EXPECT_HONE_ERROR(learnt_text(kPlain, chat, Learnt::all), data, "it reads none");
 }
 
 TEST(ChatMask, IsByPositionWhereTheUserWritesTheSame) {

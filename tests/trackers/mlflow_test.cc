@@ -1,5 +1,6 @@
 // Runs in MLflow's file store: files as MLflow's own, resumes, what is removed, deleted or torn, options.
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -316,6 +317,58 @@ TEST(MlflowTracker, ALongValueIsCutAtACharacter) {
   const auto all = trackers::parameters_of("a: {b: [" + repeat("ß", 4000) + ", [], {}, 1.50], c: null}\n");
   EXPECT_EQ(all.at("a.b.0"), repeat("ß", 3000));
   EXPECT_EQ(all.at("a.b.1") + all.at("a.b.2") + all.at("a.b.3") + all.at("a.c"), "[]{}1.50null");
+}
+
+TEST(MlflowTracker, OptionsOfAnAdapterThatThereIsNoneOfAreNoParameters) {
+  const std::string rest = "optimizer: {type: adamw, eps: 1}\n";
+  EXPECT_EQ(trackers::parameters_of("adapter: {rank: 16, type: '', path: ''}\n" + rest),
+            (MlflowFiles{{"adapter.type", ""}, {"optimizer.type", "adamw"}, {"optimizer.eps", "1"}}));
+  EXPECT_EQ(trackers::parameters_of("adapter: {rank: 16, type: lora}\n").at("adapter.rank"), "16");
+}
+
+// mlflow.json is synced each time: of a first line with a hundred numbers that is felt.
+TEST(MlflowTracker, NamesOfALineAreNotedAtOnce) {
+  const test::TempFolder folder;
+  const auto tracker = mlflow(folder.path(), {.resumed = false});
+  const int watch = inotify_init1(IN_NONBLOCK);
+  ASSERT_GE(watch, 0);
+  ASSERT_GE(inotify_add_watch(watch, (folder / "run").c_str(), IN_MOVED_TO), 0);
+  const auto times_noted = [&] {
+    alignas(inotify_event) char buffer[65536];
+    const ssize_t bytes = read(watch, buffer, sizeof(buffer));
+    int count = 0;
+    for (ssize_t at = 0; at < bytes;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
+      count += std::string(event->name) == "mlflow.json";
+      at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+    }
+    return count;
+  };
+  tracker->log(1, {{"a", 1}, {"b", 2}, {"c", 3}, {"step", 1}});
+  EXPECT_EQ(times_noted(), 1);
+  tracker->log(2, {{"a", 1}, {"b", 2}});
+  EXPECT_EQ(times_noted(), 0);
+  tracker->log(3, {{"a", 1}, {"d", 2}});
+  EXPECT_EQ(times_noted(), 1);
+  close(watch);
+  EXPECT_EQ(points_of(mlflow_run(folder.path())),
+            (MlflowFiles{{"a", "1 1, 2 1, 3 1"}, {"b", "1 2, 2 2"}, {"c", "1 3"}, {"d", "3 2"}}));
+}
+
+// A quote is one of YAML's and of messages.
+TEST(MlflowTracker, NamesMayHaveQuotes) {
+  const test::TempFolder folder;
+  for (const std::int64_t step : {1, 2}) {
+    const MlflowBegin begin{.step = step - 1, .resumed = step > 1};
+    const std::string options = R"(experiment_name: "Ada's", run_name: "it's \"b\"", description: "a 'c'")";
+    const auto tracker = mlflow(folder.path(), begin, options, "Ada's run");
+    tracker->log(step, {{"f'(x)", 1}});
+  }
+  const fs::path run = mlflow_run(folder.path());
+  EXPECT_EQ(meta_of(run, "run_name"), "it's \"b\"");
+  EXPECT_EQ(meta_of(run.parent_path(), "name"), "Ada's");
+  EXPECT_EQ(points_of(run), (MlflowFiles{{"f__x_", "1 1, 2 1"}}));
+  EXPECT_EQ(test::content_of(run / "tags/mlflow.note.content"), "a 'c'");
 }
 
 TEST(MlflowTracker, GoesOnWhenTheDiskHasRoomAgain) {

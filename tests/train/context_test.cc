@@ -132,6 +132,18 @@ TEST_F(Contexts, WhatATeacherHasSaidTeachesTheSame) {
                      {"optimizer.learning_rate", "1e-3"}});
 }
 
+// Of most ranks' tokens nothing was said; rows of several records.
+TEST_F(Contexts, ATeacherThatHasSaidLittleTeachesTheSame) {
+  const std::string file = folder_.write("little.jsonl", test::little_said(40)).string();
+  for (const char* packing : {"none", "best_fit"})
+    check_a_few_steps({{"data.train", file},
+                       {"data.packing", packing},
+                       {"model", test::golden("train/dpo").string()},
+                       {"tokenizer", "bytes"},
+                       {"objective", "{type: distillation, alpha: 0.9, teacher_logprobs: true, normalize_topk: true}"},
+                       {"optimizer.learning_rate", "1e-3"}});
+}
+
 // Of four ranks the first ones have prompts alone; documents of three tokens, of which a rank has none.
 TEST_F(Contexts, RanksWithoutLabelsAndWithoutTokensGoWithTheOthers) {
   std::string prompts, few;

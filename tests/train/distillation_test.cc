@@ -141,6 +141,25 @@ TEST_F(DistillationRuns, SomeStepsLearnFromOwnAnswers) {
   EXPECT_GE(as_drawn, 2u);
 }
 
+// The likeliest tokens are drawn whatever the seed; what was drawn is written down where that is asked for.
+TEST_F(DistillationRuns, OwnAnswersAreDrawnAsTheOptionsSay) {
+  const auto told = [&](const std::string& name, const std::string& more, const char* seed) {
+    const auto run = taught(name, "lmbda: 1, max_completion_length: 8, log_completions: true, " + more,
+                            {{"trainer.steps", "1"}, {"run.seed", seed}, {"data.shuffle", "false"}});
+    std::istringstream text(test::read_text(run / "completions.jsonl"));
+    std::vector<std::string> answers;
+    for (std::string line; std::getline(text, line);)
+      answers.push_back(nlohmann::json::parse(line).at("completion").get<std::string>());
+    return answers;
+  };
+  const auto likeliest = told("k", "top_k: 1", "1");
+  EXPECT_EQ(likeliest.size(), 8u);
+  for (const std::string same : {"top_p: 1e-5", "min_p: 1"}) EXPECT_EQ(told(same.substr(0, 3), same, "2"), likeliest);
+  EXPECT_NE(told("all", "top_p: 1", "2"), likeliest);
+  EXPECT_NE(told("other", "top_k: 1, repetition_penalty: 1000", "1"), likeliest);
+  EXPECT_HONE_ERROR(taught("given", "top_p: 0.5"), config, "only with lmbda above 0");
+}
+
 TEST_F(DistillationRuns, OwnAnswersAreTheSameHoweverTheyAreSplit) {
   const auto split = [&](const char* rows, const char* times) {
     return taught(rows, "lmbda: 1, max_completion_length: 10",

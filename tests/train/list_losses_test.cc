@@ -90,6 +90,17 @@ TEST_F(ListLosses, TextsOfOtherRecordsAreDrawnAlikeHoweverAStepIsCut) {
   EXPECT_NE(values(run("seed", data, kNegatives, {{"run.seed", "2"}}), "loss").at(0), values(whole, "loss").at(0));
 }
 
+// Texts that fit alone and are too long together lose the end of the longer one.
+TEST_F(ListLosses, PairsOfDrawnTextsAreCutAtTheDatasLengthUnlessTheyHaveOneOfTheirOwn) {
+  const test::Overrides few{{"data.max_length", "12"}};
+  const auto losses = [&](const std::string& name, const std::string& more) {
+    return values(run(name, data_of("triplets"), kNegatives + more, few), "loss");
+  };
+  const std::vector<double> usual = losses("usual", "");
+  EXPECT_EQ(usual, losses("same", ", max_pair_length: 12"));
+  EXPECT_NE(usual, losses("longer", ", max_pair_length: 24"));
+}
+
 TEST_F(ListLosses, ARunWithDrawnTextsGoesOnToTheBit) {
   const test::Overrides cut{{"trainer.batch_size", "3"}, {"trainer.accumulate", "2"}, {"trainer.steps", "6"},
                             {"trainer.save.every", "3"}, {"optimizer.type", "adamw"}};

@@ -253,7 +253,7 @@ TEST_F(OnlineRuns, WhatDoesNotGoTogetherIsRefused) {
   refused("type: online_dpo, judge: {command: 'sed s/.*/2/'}, max_completion_length: 6", ErrorKind::data,
           "expected a number from 0 to 1, null or an object with \"first\"");
   refused("type: ppo, max_completion_length: 6", ErrorKind::config, "expected at least one, as in rewards");
-  refused(few("ppo", "num_mini_batches: 3"), ErrorKind::config, "expected one that divides trainer.accumulate 2");
+  refused(few("ppo", "num_mini_batches: 3"), ErrorKind::config, "trainer.accumulate: got 2, expected a multiple of 3");
   EXPECT_THAT(fails(2, asking(few("ppo"), {{"parallel.fsdp", "-1"}}), ErrorKind::config),
               ::testing::HasSubstr("the model answers with whole weights"));
 }

@@ -204,6 +204,16 @@ TEST_F(PolicyGolden, EntropyInTheLossEqualsTrl) {
   for (const auto& [name, expected] : entropy["runs"].items()) expect_equal(name, expected);
 }
 
+// Of TRL's GMPOTrainer.
+TEST_F(PolicyGolden, GeometricMeansOfRatiosEqualTrl) {
+  const nlohmann::json gmpo = test::read_json(test::golden("train/grpo/gmpo.json"));
+  for (const auto& [name, expected] : gmpo["runs"].items()) {
+    answers_have_turns = name.ends_with("_turns");
+    expect_equal(name, expected);
+  }
+  answers_have_turns = false;
+}
+
 TEST_F(PolicyGolden, AnswersOfWhichOthersHaveSaidSomeEqualTrl) {
   answers_have_turns = true;
   for (const auto& [name, expected] : turns()["runs"].items()) expect_equal("turns_" + name, expected);

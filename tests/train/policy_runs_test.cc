@@ -63,6 +63,24 @@ TEST_F(PolicyRuns, TwoRanksGiveTheAnswersOfOne) {
   }
 }
 
+// Each rank has one of the step's two updates, in which its only micro-batch is the first.
+TEST_F(PolicyRuns, DropoutGoesByTheUpdatesMicroBatchesHoweverManyRanksShareThem) {
+  for (const std::string type : {"grpo", "rloo"}) {
+    const test::Overrides options = asked({{"trainer.precision", "fp64"},
+                                           {"objective.type", type},
+                                           {"model.attention_dropout", "0.3"},
+                                           {"optimizer.learning_rate", "0"},
+                                           {"optimizer.schedule", "{type: constant}"},
+                                           {"trainer.steps", "3"}},
+                                          "num_minibatches: 2");
+    run(1, "one" + type, options);
+    run(2, "two" + type, options);
+    const auto a = values(in("one" + type), "grad_norm"), b = values(in("two" + type), "grad_norm");
+    ASSERT_EQ(a.size(), 3u);
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b.at(i), 1e-9) << type << i;
+  }
+}
+
 TEST_F(PolicyRuns, MicroBatchesOfAnySizeLearnTheSame) {
   const auto split = [&](const char* name, const char* rows, const char* times) {
     run(1, name,
@@ -113,7 +131,7 @@ TEST_F(PolicyRuns, BelowAnAdapterTheReferenceIsTheModel) {
 
 // What a step makes at most is counted, with an old and a reference's likelihood.
 TEST_F(PolicyRuns, MemoryIsKnownBefore) {
-  for (const std::string loss : {"dapo", "grpo", "sapo", "vespo", "luspo", "dr_grpo"}) {
+  for (const std::string loss : {"dapo", "grpo", "sapo", "vespo", "luspo", "dr_grpo", "gmpo"}) {
     SCOPED_TRACE(loss);
     const Recipe recipe = training::completed_for_preview(
         test::small_recipe(folder_, asked({}, "beta: 0.1, num_iterations: 2, loss_type: " + loss)));
@@ -123,6 +141,16 @@ TEST_F(PolicyRuns, MemoryIsKnownBefore) {
     EXPECT_GT(plan.other_models, 0u);
     EXPECT_GE(plan.tokens, 4 * 4 * (4 + 6));
   }
+}
+
+TEST_F(PolicyRuns, AStepWhoseAnswersAreAllLeftOutIsToldOf) {
+  std::string told;
+  log::set_sink([&](log::Level, std::string_view line) { told += std::string(line) + "\n"; });
+  run(1, "masked",
+      asked({{"trainer.steps", "1"}, {"trainer.eval_every", "0"}, {"objective.max_completion_length", "1"}},
+            "mask_truncated_completions: true, stop: [never]"));
+  log::set_sink({});
+  EXPECT_THAT(told, ::testing::HasSubstr("mask_truncated_completions leaves them out: nothing is learnt"));
 }
 
 TEST_F(PolicyRuns, SharedOutWeightsAreRefused) {
@@ -160,7 +188,9 @@ TEST_F(PolicyRuns, WhatDoesNotGoTogetherIsRefused) {
     }
   };
   refused({}, "loss_type: cispo", ErrorKind::config, "what loss_type cispo clips weights at");
-  refused({}, "num_minibatches: 3", ErrorKind::config, "expected one that divides trainer.accumulate 2");
+  refused({}, "loss_type: gmpo, delta: 2", ErrorKind::config, "not with loss_type gmpo");
+  refused({}, "loss_type: gmpo, importance_sampling_level: sequence", ErrorKind::config, "not with loss_type gmpo");
+  refused({}, "num_minibatches: 3", ErrorKind::config, "trainer.accumulate: got 2, expected a multiple of 3");
   refused({{"data.packing", "best_fit"}}, "", ErrorKind::config, "a row is one prompt");
   refused({{"data.overlong", "keep_start"}}, "", ErrorKind::config, "asks something else");
   refused({{"trainer.tokens", "1000"}, {"trainer.steps", "null"}}, "", ErrorKind::config, "nobody knows how long");

@@ -23,6 +23,22 @@ inline constexpr const char* kRouted =
     "num_key_value_heads: 2, head_dim: 8, max_position_embeddings: 256, num_experts: 6, num_experts_per_tok: 2, "
     "moe_intermediate_size: 20, output_router_logits: true, router_aux_loss_coef: 0.1}";
 
+// Records of bytes, of each of which a teacher has said something at one token alone.
+inline std::string little_said(int records) {
+  std::string lines;
+  for (int i = 0; i < records; ++i) {
+    const std::string text = "record " + std::to_string(100 + i);
+    const std::size_t said = 1 + static_cast<std::size_t>(i) * 3 % (text.size() - 1);
+    std::string log_probs = "null", ids = "null";
+    for (std::size_t at = 1; at <= text.size(); ++at) {  // with the end of the sequence
+      log_probs += at == said ? ", [-0.5, -1.5, -2.25]" : ", null";
+      ids += at == said ? ", [" + std::to_string(97 + i % 20) + ", 32, 5]" : ", null";
+    }
+    lines += R"({"text": ")" + text + R"(", "logprobs": [)" + log_probs + R"(], "target_token_ids": [)" + ids + "]}\n";
+  }
+  return lines;
+}
+
 struct RanksRun {
   std::vector<double> losses, norms;
   std::vector<std::int64_t> tokens;

@@ -111,6 +111,19 @@ TEST_F(Ranks, WhatATeacherHasSaidTeachesTheSame) {
          {"objective", "{type: distillation, alpha: 0.7, temperature: 2, teacher_logprobs: true}"},
          {"optimizer.learning_rate", "1e-3"}});
 }
+// Of few tokens, and of the likeliest of what it has said there.
+TEST_F(Ranks, ATeacherThatHasSaidLittleTeachesTheSame) {
+  const std::string file = folder_.write("little.jsonl", test::little_said(40)).string();
+  for (const char* more : {"", ", normalize_topk: true, top_k: 2"}) {
+    SCOPED_TRACE(more);
+    check({{"data.train", file},
+           {"model", test::golden("train/dpo").string()},
+           {"tokenizer", "bytes"},
+           {"trainer.batch_size", "1"},
+           {"objective", fmt::format("{{type: distillation, alpha: 0.9, teacher_logprobs: true{}}}", more)},
+           {"optimizer.learning_rate", "1e-3"}});
+  }
+}
 
 }  // namespace
 }  // namespace hone

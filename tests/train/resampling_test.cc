@@ -58,6 +58,7 @@ TEST_F(Resampling, GoesOnToTheSameBitsAndTheSameRows) {
     const auto whole = at("whole", "");
     at("parts", "{type: raise_at, step: 3}");
     at("parts", "{type: raise_at, step: 5}");
+    at("parts", "{type: raise_at, step: 8}");  // before the evaluation that ends the run
     const auto parts = at("parts", "");
     test::expect_equal_runs(whole, parts, 8);
     EXPECT_EQ(test::read_text(whole / "completions.jsonl"), test::read_text(parts / "completions.jsonl"));

@@ -15,11 +15,11 @@ namespace {
 
 using test::Overrides;
 
-struct Choice {
+struct FactorChoice {
   const char* name;
   Overrides overrides;
 };
-using Factor = std::vector<Choice>;
+using Factor = std::vector<FactorChoice>;
 
 const std::string kSgd = "{type: sgd, learning_rate: 0.1, momentum: 0.9}";
 
@@ -27,7 +27,7 @@ const std::string kSgd = "{type: sgd, learning_rate: 0.1, momentum: 0.9}";
 enum Break { clean, term, kill_9 };
 std::vector<Factor> factors(const std::string& file) {
   const auto optimizer = [](const char* type) {
-    return Choice{type, {{"optimizer", fmt::format("{{type: {}, learning_rate: 1e-2}}", type)}}};
+    return FactorChoice{type, {{"optimizer", fmt::format("{{type: {}, learning_rate: 1e-2}}", type)}}};
   };
   return {{optimizer("adamw"), {"sgd", {{"optimizer", kSgd}}}, optimizer("adafactor"), optimizer("lion")},
           {{"fp32", {}}, {"bf16", {{"trainer.precision", "bf16"}}}},
@@ -105,7 +105,7 @@ class ResumePairs : public ::testing::Test {
     Overrides overrides;
     std::string name;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const Choice& choice = all[i][row[i]];
+      const FactorChoice& choice = all[i][row[i]];
       name += std::string(choice.name) + " ";
       overrides.insert(overrides.end(), choice.overrides.begin(), choice.overrides.end());
     }

@@ -20,9 +20,9 @@ struct Case {
   std::string callback = "";
 };
 
-class Resume : public ::testing::TestWithParam<Case> {
+class ResumedRun : public ::testing::TestWithParam<Case> {
  protected:
-  Resume() { test::register_test_callbacks(); }
+  ResumedRun() { test::register_test_callbacks(); }
   // The run in `name`, with a signal after `signal_step` (0: none) by a callback behind the case's own.
   Summary run(const std::string& name, std::int64_t signal_step, TrainOptions options = test::quiet_options()) {
     Overrides overrides = overrides_;
@@ -36,7 +36,7 @@ class Resume : public ::testing::TestWithParam<Case> {
   std::string callback_;
 };
 
-TEST_P(Resume, EqualsTheUninterruptedRun) {
+TEST_P(ResumedRun, EqualsTheUninterruptedRun) {
   overrides_ = GetParam().overrides;
   callback_ = GetParam().callback;
   const Summary whole = run("whole", 0);
@@ -56,7 +56,7 @@ TEST_P(Resume, EqualsTheUninterruptedRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Kinds, Resume,
+    Kinds, ResumedRun,
     ::testing::Values(
         Case{"adamw_fp32", {}}, Case{"adamw_bf16", {{"trainer.precision", "bf16"}}},
         Case{"adamw_fp64", {{"trainer.precision", "fp64"}}},
@@ -102,7 +102,7 @@ std::vector<Case> optimizer_cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, Resume, ::testing::ValuesIn(optimizer_cases()),
+INSTANTIATE_TEST_SUITE_P(Optimizers, ResumedRun, ::testing::ValuesIn(optimizer_cases()),
                          [](const auto& info) { return info.param.name; });
 
 class Again : public ::testing::Test {

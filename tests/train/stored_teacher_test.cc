@@ -99,6 +99,29 @@ TEST_F(StoredTeacherRuns, AStreamIsWhatAFileIs) {
   expect_near(values(file, "loss"), values(stream, "loss"), 1e-12);
 }
 
+TEST_F(StoredTeacherRuns, AFilesTemperatureCountsForItsRecords) {
+  std::string own = stored();
+  own.replace(own.find("columns"), 0, "teacher_temperature: 2, ");
+  std::string stream = own;
+  stream.replace(stream.find("columns"), 0, "stream: true, ");
+  const test::Overrides held_out{{"data.eval.all", own}, {"trainer.eval_every", "6"}};
+  const auto all = taught("all", "teacher_temperature: 2, temperature: 3", {{"data.eval.all", stored()},
+                                                                           {"trainer.eval_every", "6"}});
+  const auto one = taught("one", "temperature: 3", [&] {
+    test::Overrides more = held_out;
+    more.emplace_back("data.train", own);
+    return more;
+  }());
+  const auto others = taught("others", "teacher_temperature: 4, temperature: 3", {{"data.train", own}});
+  const auto streamed = taught("streamed", "temperature: 3", {{"data.train", stream}});
+  const auto without = taught("without", "temperature: 3");
+  expect_near(values(all, "loss"), values(one, "loss"), 1e-12);
+  expect_near(values(all, "eval_loss"), values(one, "eval_loss"), 1e-12);
+  expect_near(values(all, "loss"), values(others, "loss"), 1e-12);
+  expect_near(values(all, "loss"), values(streamed, "loss"), 1e-12);
+  EXPECT_GT(std::abs(values(all, "loss").at(0) - values(without, "loss").at(0)), 1e-3);
+}
+
 TEST_F(StoredTeacherRuns, WhatCannotBeIsRefused) {
   const auto refuses = [&](const std::string& objective, const char* text) {
     EXPECT_HONE_ERROR(taught("refused", objective), config, text);

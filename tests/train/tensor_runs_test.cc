@@ -128,6 +128,8 @@ TEST_F(TensorRuns, WhatDoesNotGoTogetherIsRefused) {
               testing::HasSubstr("parallel.fsdp: got 1, expected 2 or -1: among the 2 groups of 2 ranks"));
   EXPECT_THAT(refused(2, {{"objective", "{type: dpo}"}}),
               testing::HasSubstr("objective dpo: not with parallel.tensor"));
+  EXPECT_THAT(refused(2, {{"objective", "{type: distillation, teacher_logprobs: true}"}}),
+              testing::HasSubstr("objective distillation: not with parallel.tensor"));
   EXPECT_THAT(refused(2, {{"objective", "{type: causal_lm, loss_type: eaft}"}}),
               testing::HasSubstr("objective causal_lm: not with parallel.tensor"));
   EXPECT_THAT(refused(2, {{"optimizer", "{type: muon}"}}),

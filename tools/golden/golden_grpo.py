@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Groups of answers as TRL's GRPOTrainer and RLOOTrainer learn from them: golden_grpo.py ->
-# tests/golden/train/grpo/{runs.json, more.json, turns.json, entropy.json}, with --more, --turns or --entropy one of
-# these alone.
+# tests/golden/train/grpo/{runs.json, more.json, turns.json, entropy.json, gmpo.json}, with --more, --turns, --entropy
+# or --gmpo one of these alone.
 # The model is that of golden_dpo.py, which is run first. Nothing is sampled: prompts, answers and rewards are made
 # here, a rollout takes the next four prompts, and answers keep their order.
 # `updates` tells of each micro-batch of each update the rollout, its first answer of sixteen and what follows its last.
@@ -25,6 +25,7 @@ import trl
 from datasets import Dataset
 from golden_dpo import EOS, FOLDER as MODEL, SETTINGS, any_tokenizer
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+from trl.experimental.gmpo import GMPOConfig, GMPOTrainer
 from trl.trainer import grpo_trainer, rloo_trainer
 
 import golden_common as common
@@ -119,6 +120,16 @@ ENTROPY = {
     "adaptive_twice": SETS | {"entropy_coef_min": 0.05, "entropy_coef_max": 0.3} | TWICE,
     "adaptive_quantile": SETS | {"entropy_target": 5.1, "top_entropy_quantile": 0.5},
 }  # fmt: skip
+# A trainer of its own in TRL, a loss_type here; names that end in _turns are of answers like those of TURNS.
+GMPO = {
+    "gmpo": {} | TWICE,
+    "gmpo_clipped": {"epsilon": 0.03, "epsilon_high": 0.05, "num_iterations": 3},
+    "gmpo_kl": {"beta": 0.3, "temperature": 0.7, "epsilon": 0.05} | TWICE,
+    "gmpo_entropy": {"top_entropy_quantile": 0.3, "beta": 0.1, "epsilon": 0.02},
+    "gmpo_truncated": {"mask_truncated_completions": True, "epsilon": 0.05} | TWICE,
+    "gmpo_accumulated": {"gradient_accumulation_steps": 2, "beta": 0.05, "epsilon": 0.05} | HALVES | TWICE,
+    "gmpo_turns": {"beta": 0.1, "epsilon": 0.05} | TWICE,
+}  # fmt: skip
 
 
 def make_data():
@@ -191,6 +202,10 @@ class Grpo(Canned, GRPOTrainer):
         return completions(prompt_ids), None
 
 
+class Gmpo(Grpo, GMPOTrainer):
+    pass
+
+
 class Rloo(Canned, RLOOTrainer):
     def _generate_single_turn(self, prompt_ids, *arguments):
         return completions(prompt_ids)
@@ -227,7 +242,7 @@ def run(trainer, config, options, **arguments):
     names = [name for name in history[0] if name not in NOT_LOGGED]
     micro = settings.gradient_accumulation_steps
     return {
-        "trainer": "grpo" if trainer is Grpo else "rloo",
+        "trainer": "rloo" if trainer is Rloo else "grpo",
         "options": options,
         "updates": [made.used[i : i + micro] for i in range(0, len(made.used), micro)],
         "history": {name: [short(entry.get(name)) for entry in history] for name in names},
@@ -272,9 +287,19 @@ def entropy():
     (FOLDER / "entropy.json").write_text(layout(about | {"runs": runs}) + "\n")
 
 
+def gmpo():
+    runs = {}
+    for name, options in GMPO.items():
+        more = {"rollout_func": with_turns} if name.endswith("_turns") else {}
+        runs[name] = run(Gmpo, GMPOConfig, options, **more)
+        runs[name]["options"] = {"loss_type": "gmpo", "epsilon": GMPOConfig.epsilon} | options
+    about = {"maker": MAKER, **common.versions(), "trl": trl.__version__}
+    (FOLDER / "gmpo.json").write_text(layout(about | {"runs": runs}) + "\n")
+
+
 def main():
     grpo_trainer.shuffle_sequence_dict = rloo_trainer.shuffle_sequence_dict = lambda made: made
-    for option, make in (("--more", more), ("--turns", turns), ("--entropy", entropy)):
+    for option, make in (("--more", more), ("--turns", turns), ("--entropy", entropy), ("--gmpo", gmpo)):
         if option in sys.argv:
             return make()
     runs = {name: run(Grpo, GRPOConfig, options) for name, options in GRPO.items()}
@@ -285,6 +310,7 @@ def main():
     more()
     turns()
     entropy()
+    gmpo()
 
 
 if __name__ == "__main__":

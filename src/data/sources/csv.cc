@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -17,6 +16,7 @@
 #include "data/judged.h"
 #include "data/labels.h"
 #include "data/preference.h"
+#include "data/table_header.h"
 #include "hone/registry.h"
 
 namespace hone::sources {
@@ -24,18 +24,10 @@ namespace {
 
 using Cells = std::vector<std::string>;
 
-// Whether a cell could be a column's name: a short word, or a few, that is no number.
-bool names_something(const std::string& cell) {
-  if (cell.empty() || cell.size() > 40 || parse_double(cell)) return false;
-  return std::all_of(cell.begin(), cell.end(),
-                     [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == ' '; }) &&
-         std::count(cell.begin(), cell.end(), ' ') <= 2;
-}
-
 // Whether a cell is a header line of another separator: as spreadsheets write it where commas stand in numbers.
 bool names_several(const std::string& cell) {
   const Cells parts = split(cell, ';');
-  return parts.size() > 1 && std::all_of(parts.begin(), parts.end(), names_something);
+  return parts.size() > 1 && std::all_of(parts.begin(), parts.end(), data::names_something);
 }
 
 class Csv : public Source {
@@ -51,7 +43,7 @@ class Csv : public Source {
     if (file.header.value_or(looks_like_header()))
       set_header(file);
     else
-      number_columns(!file.header);
+      names_ = data::numbered_columns(path_, first_, !file.header);
   }
 
   bool next(Record& record) override {
@@ -105,30 +97,10 @@ class Csv : public Source {
   }
 
  private:
-  // A line that names a field we read is a header; so is one of distinct short words, unless columns are numbers.
   bool looks_like_header() const {
-    for (const std::string& known : data::table_fields(fields_.records())) {
-      const std::string& source = fields_.source_of(known);
-      if (!column_number(source) && std::find(first_.begin(), first_.end(), source) != first_.end()) return true;
-    }
-    const auto is_mentioned = [&](const std::string& cell) {
-      return names_something(cell) && fields_.templates().variables().contains(cell);
-    };
-    if (std::any_of(first_.begin(), first_.end(), is_mentioned)) return true;
-    for (const auto& [known, source] : fields_.columns())
-      if (column_number(source)) return false;
-    return are_names();
-  }
-  bool are_names() const {
-    return std::all_of(first_.begin(), first_.end(), names_something) &&
-           std::set<std::string>(first_.begin(), first_.end()).size() == first_.size();
-  }
-
-  // "2" is the second column, with names or without.
-  std::optional<std::size_t> column_number(const std::string& source) const {
-    const std::optional<std::int64_t> number = parse_int(source);
-    if (!number || *number < 1 || *number > static_cast<std::int64_t>(first_.size())) return std::nullopt;
-    return static_cast<std::size_t>(*number);
+    std::vector<std::string> read;
+    for (const std::string& known : data::table_fields(fields_.records())) read.push_back(fields_.source_of(known));
+    return data::looks_like_header(first_, read, fields_.columns(), fields_.templates());
   }
 
   void set_header(const SourceFile& file) {
@@ -139,7 +111,7 @@ class Csv : public Source {
     SourceFile named = file;
     bool by_number = false;
     const auto give_name = [&](std::string& source) {
-      const std::optional<std::size_t> number = column_number(source);
+      const std::optional<std::size_t> number = data::column_number(source, first_.size());
       if (!number || std::find(first_.begin(), first_.end(), source) != first_.end()) return;
       std::string& name = first_[*number - 1];
       if (name.empty()) name = source;  // it has no other
@@ -156,15 +128,6 @@ class Csv : public Source {
     if (by_number) fields_ = data::FieldMap(named);
     names_ = std::exchange(first_, {});
   }
-  void number_columns(bool guessed) {
-    const auto has_blank = [](const std::string& cell) { return cell.find(' ') != std::string::npos; };
-    if (guessed && are_names() && std::none_of(first_.begin(), first_.end(), has_blank))
-      log::warning("{}: the first line, {}, is read as a record; header: true if it names the columns", path_,
-                   list_names(first_));
-    for (std::size_t i = 1; i <= first_.size(); ++i) names_.push_back(std::to_string(i));
-    if (guessed) log::info("{}: no header line; its columns are 1 to {}", path_, names_.size());
-  }
-
   // Once, at the first row: which column is what.
   void resolve() {
     const data::Place place{path_, rows_.line()};

@@ -104,7 +104,7 @@ Shifted search_shifted(Values x, Values weights, int most, const Search& how, st
 }
 
 template <std::size_t kGroups>
-struct Groups {
+struct ShiftedGroups {
   float scale[kGroups], shift[kGroups];
   float most_scale() const { return std::max(0.0f, *std::max_element(scale, scale + kGroups)); }
   float most_shift() const { return std::max(0.0f, *std::max_element(shift, shift + kGroups)); }
@@ -128,7 +128,7 @@ void pack_scales(const std::uint8_t (&scales)[8], const std::uint8_t (&shifts)[8
 
 // Q4_K and Q5_K: eight groups of 32; d, dmin, scales, for Q5_K the fifth bits, then four bits of each.
 void block_of_eight(Values x, int most, const Search& how, std::uint8_t* out) {
-  Groups<8> groups;
+  ShiftedGroups<8> groups;
   float weights[32];
   std::uint8_t scales[8], shifts[8], codes[kBlock] = {};
   for (std::size_t j = 0; j < 8; ++j) {
@@ -179,7 +179,7 @@ void pack_two_bits(const std::uint8_t* codes, std::uint8_t* out) {
 // Q2_K: sixteen groups of 16; scales and shifts of 4 bits, two bits of each number, d, dmin.
 void block_of_two_bits(Values x, std::uint8_t* out) {
   constexpr Search kHow{-0.5f, 0.1f, 15, true};
-  Groups<16> groups;
+  ShiftedGroups<16> groups;
   float weights[16];
   std::uint8_t codes[kBlock] = {};
   for (std::size_t j = 0; j < 16; ++j) {
@@ -216,15 +216,15 @@ float farthest_of(Values x) {
 int signed_code(float value, int half) { return std::clamp(nearest(value), -half, half - 1); }
 
 // Weighted sums over a group whose codes are `code(i)`: of x l and of l l.
-struct Sums {
+struct SquareSums {
   float lx = 0, l2 = 0;
   void add(float w, float x, int l) {
     lx += w * x * static_cast<float>(l);
     l2 += w * static_cast<float>(l) * static_cast<float>(l);
   }
 };
-Sums sums_by(Values x, float inverse, int half) {
-  Sums sums;
+SquareSums sums_by(Values x, float inverse, int half) {
+  SquareSums sums;
   for (const float v : x) sums.add(v * v, v, signed_code(inverse * v, half));
   return sums;
 }
@@ -235,7 +235,7 @@ float search_scale(Values x, int half, std::uint8_t* codes) {
   const float far = farthest_of(x);
   if (std::fabs(far) < kNothing) return 0;
   float inverse = static_cast<float>(-half) / far;
-  Sums sums = sums_by(x, inverse, half);
+  SquareSums sums = sums_by(x, inverse, half);
   float scale = sums.l2 != 0 ? sums.lx / sums.l2 : 0, best = scale * sums.lx;
   for (int step = -9; step <= 9; ++step) {
     if (step == 0) continue;
@@ -255,14 +255,14 @@ float improve_scale(Values x, int half, std::uint8_t* found) {
   if (std::fabs(far) < kNothing) return 0;
   const float inverse = static_cast<float>(-half) / far;
   int codes[16];
-  Sums sums;
+  SquareSums sums;
   for (std::size_t i = 0; i < x.size(); ++i)
     sums.add(x[i] * x[i], x[i], codes[i] = signed_code(inverse * x[i], half));
   for (int round = 0; round < 5; ++round) {
     bool changed = false;
     for (std::size_t i = 0; i < x.size(); ++i) {
       const float w = x[i] * x[i], l = static_cast<float>(codes[i]);
-      Sums without{sums.lx - w * x[i] * l, sums.l2 - w * l * l};
+      SquareSums without{sums.lx - w * x[i] * l, sums.l2 - w * l * l};
       if (!(without.lx > 0)) continue;
       const int code = signed_code(x[i] * without.l2 / without.lx, half);
       if (code == codes[i]) continue;

@@ -25,7 +25,7 @@ enum TokenType : std::int32_t { kNormal = 1, kControl = 3, kUser = 4, kUnused = 
 constexpr std::string_view kMark = "\xE2\x96\x81";  // SentencePiece's blank
 constexpr std::uint64_t kModelLimit = 512'000'000;
 
-struct Tokens {
+struct GgufTokens {
   std::vector<std::string> texts;
   std::vector<std::int32_t> types;
 };
@@ -45,8 +45,8 @@ bool looks_special(std::string_view text) {
 // As a text has it: what its file spells with marks is blanks there.
 std::string user_text(const std::string& content) { return replace_all(content, kMark, " "); }
 
-Tokens tokens_of(const nlohmann::json& file, const Vocabulary& v) {
-  Tokens tokens;
+GgufTokens tokens_of(const nlohmann::json& file, const Vocabulary& v) {
+  GgufTokens tokens;
   for (std::int64_t id = 0; id < v.rows; ++id) tokens.texts.push_back(fmt::format("[PAD{}]", id));
   tokens.types.assign(static_cast<std::size_t>(v.rows), kUnused);
   const auto put = [&](std::int64_t id, std::string text, TokenType type) {
@@ -94,7 +94,7 @@ void merge_keys(io::GgufKeys& keys, const std::vector<Pair>& merges) {
   keys.set("tokenizer.ggml.merges", texts);
 }
 
-void list_keys(io::GgufKeys& keys, const Tokens& tokens) {
+void list_keys(io::GgufKeys& keys, const GgufTokens& tokens) {
   keys.set("tokenizer.ggml.tokens", tokens.texts);
   keys.set("tokenizer.ggml.token_type", tokens.types);
 }
@@ -137,7 +137,7 @@ bool are_sentencepiece(const std::vector<Pair>& merges, const nlohmann::json& vo
 }
 
 // Scores that order pieces as the merges do.
-std::vector<float> scores_by_merges(const Tokens& tokens, const std::vector<Pair>& merges) {
+std::vector<float> scores_by_merges(const GgufTokens& tokens, const std::vector<Pair>& merges) {
   std::unordered_map<std::string, std::size_t> rank;
   for (std::size_t i = 0; i < merges.size(); ++i) rank.try_emplace(merges[i].left + merges[i].right, i);
   std::vector<float> scores;
@@ -150,7 +150,7 @@ std::vector<float> scores_by_merges(const Tokens& tokens, const std::vector<Pair
 }
 
 // Those of tokenizer.model, where the folder has it and its pieces are the tokens.
-void take_scores(const std::filesystem::path& folder, const Tokens& tokens, std::vector<float>& scores) {
+void take_scores(const std::filesystem::path& folder, const GgufTokens& tokens, std::vector<float>& scores) {
   const std::filesystem::path path = folder / "tokenizer.model";
   std::error_code ignored;
   if (folder.empty() || !std::filesystem::is_regular_file(path, ignored)) return;
@@ -178,15 +178,15 @@ bool has_prefix(const nlohmann::json& part) {
   return false;
 }
 
-Tokens pieces_of(const nlohmann::json& file, const Vocabulary& v) {
-  Tokens tokens = tokens_of(file, v);
+GgufTokens pieces_of(const nlohmann::json& file, const Vocabulary& v) {
+  GgufTokens tokens = tokens_of(file, v);
   for (std::size_t i = 0; i < tokens.texts.size(); ++i)
     if (tokens.types[i] == kNormal && is_byte(tokens.texts[i])) tokens.types[i] = kByte;
   return tokens;
 }
 
 void sentencepiece_keys(io::GgufKeys& keys, const nlohmann::json& file, const Vocabulary& v) {
-  const Tokens tokens = pieces_of(file, v);
+  const GgufTokens tokens = pieces_of(file, v);
   const std::vector<Pair> merges = merges_of(file.at("model"));
   std::vector<float> scores = scores_by_merges(tokens, merges);
   if (!are_sentencepiece(merges, file.at("model").at("vocab")))
@@ -210,7 +210,7 @@ void sentencepiece_keys(io::GgufKeys& keys, const nlohmann::json& file, const Vo
 void gemma4_token_keys(io::GgufKeys& keys, const nlohmann::json& file, const Vocabulary& v) {
   static const std::set<std::string> kSeen{"<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>",
                                            "<|tool_response>", "<tool_response|>", "<|\"|>"};
-  Tokens tokens = pieces_of(file, v);
+  GgufTokens tokens = pieces_of(file, v);
   for (std::size_t i = 0; i < tokens.texts.size(); ++i)
     if (kSeen.contains(tokens.texts[i])) tokens.types[i] = kUser;  // llama.cpp reads answers by them
   keys.set("tokenizer.ggml.model", std::string("gemma4"));

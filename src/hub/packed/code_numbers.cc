@@ -18,13 +18,13 @@ namespace {
 
 constexpr int kCodes = 256, kPowerBias = 127, kNoPower = 255;
 
-struct Float8 {
+struct EightBits {
   int exponent_bits, bias;
   bool has_infinity;  // else only the largest code of a sign is no number
 };
-constexpr Float8 kE4M3{4, 7, false}, kE5M2{5, 15, true};
+constexpr EightBits kE4M3{4, 7, false}, kE5M2{5, 15, true};
 
-float number_of(std::uint8_t code, const Float8& format) {
+float number_of(std::uint8_t code, const EightBits& format) {
   const int fraction_bits = 7 - format.exponent_bits;
   const int fraction = code & ((1 << fraction_bits) - 1), exponent = (code & 127) >> fraction_bits;
   const bool highest = exponent == (1 << format.exponent_bits) - 1;

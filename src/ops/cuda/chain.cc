@@ -44,12 +44,12 @@ bool is_one_row(const DecodeArguments& a, std::int64_t down) {
 }
 
 // Memory that steps read or write: bytes from `at` on.
-struct Range {
+struct Stretch {
   const char* at = nullptr;
   std::int64_t bytes = 0;
-  bool meets(const Range& other) const { return at < other.at + other.bytes && other.at < at + bytes; }
+  bool meets(const Stretch& other) const { return at < other.at + other.bytes && other.at < at + bytes; }
 };
-Range values_at(const void* at, std::int64_t count) { return {static_cast<const char*>(at), count * kValueBytes}; }
+Stretch values_at(const void* at, std::int64_t count) { return {static_cast<const char*>(at), count * kValueBytes}; }
 
 int whole_words(std::int64_t count) {
   return static_cast<int>((count + kWordsTogether - 1) / kWordsTogether * kWordsTogether);
@@ -100,12 +100,12 @@ class Steps {
  private:
   enum class Result { sum, first, second, third };
   struct Written {
-    Range range;
+    Stretch range;
     std::size_t step;
     Result which;
   };
   struct Given {
-    Range range;
+    Stretch range;
     std::size_t step;
   };
   struct Word {
@@ -217,7 +217,7 @@ class Steps {
     const auto found = known_.find(memory);
     return found == known_.end() ? std::nullopt : std::optional(found->second);
   }
-  bool is_given(const Range& range) const {
+  bool is_given(const Stretch& range) const {
     return std::none_of(written_.begin(), written_.end(), [&](const auto& each) { return each.range.meets(range); });
   }
   bool may_write(const std::vector<Written>& writes) const {

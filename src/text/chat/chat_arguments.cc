@@ -16,13 +16,13 @@ namespace {
 using jinja::Kind;
 using jinja::Value;
 using jinja::Values;
-using Change = std::optional<Value>;  // nullopt: it stays as it is
+using ChangedValue = std::optional<Value>;  // nullopt: it stays as it is
 
 const Value* field_of(const Value& dict, std::string_view name) {
   return dict.is(Kind::dict) ? dict.dict().find(name) : nullptr;
 }
 
-Change opened(const Value& text) {
+ChangedValue opened(const Value& text) {
   if (!text.is(Kind::string)) return std::nullopt;
   try {
     const auto object =
@@ -35,14 +35,14 @@ Change opened(const Value& text) {
 }
 
 template <typename Inner>
-Change with_changed(const Value& dict, std::string_view name, const Inner& inner) {
+ChangedValue with_changed(const Value& dict, std::string_view name, const Inner& inner) {
   const Value* field = field_of(dict, name);
-  Change change = field ? inner(*field) : std::nullopt;
+  ChangedValue change = field ? inner(*field) : std::nullopt;
   if (!change) return std::nullopt;
   return with_field(dict, name, std::move(*change));
 }
 
-Change with_call_opened(const Value& call) {
+ChangedValue with_call_opened(const Value& call) {
   const Value* function = field_of(call, "function");
   if (!function || !function->is(Kind::dict)) return with_changed(call, "arguments", opened);
   return with_changed(call, "function", [](const Value& one) { return with_changed(one, "arguments", opened); });
@@ -55,7 +55,7 @@ std::optional<Value> with_calls_opened(const Value& calls) {
   Values items = calls.items();
   bool changed = false;
   for (Value& item : items) {
-    Change change = with_call_opened(item);
+    ChangedValue change = with_call_opened(item);
     if (!change) continue;
     item = std::move(*change);
     changed = true;
@@ -67,7 +67,7 @@ std::optional<Value> with_calls_opened(const Value& calls) {
 std::optional<Chat> with_arguments_opened(const Chat& chat) {
   std::optional<Chat> made;
   for (std::size_t i = 0; i < chat.messages.size(); ++i) {
-    Change change = with_changed(chat.messages[i], "tool_calls", with_calls_opened);
+    ChangedValue change = with_changed(chat.messages[i], "tool_calls", with_calls_opened);
     if (!change) continue;
     if (!made) made = chat;
     made->messages[i] = std::move(*change);

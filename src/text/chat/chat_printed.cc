@@ -100,7 +100,7 @@ class Printed {
 
   void check() const {
     for (std::size_t i = 0; i < chat_.messages.size(); ++i) check_message(i);
-    for (const auto& [name, value] : chat_.variables) check_variable(name);
+    check_variables(template_, chat_, where_);
     check_list(&Chat::tools, "tools", chat_.source_of_tool(0));
     check_list(&Chat::documents, "documents", chat_.source_of_document(0));
   }
@@ -193,12 +193,6 @@ class Printed {
     Chat chat = chat_;
     chat.*list = Value::list(std::move(items));
     return text_of(chat).find(kTextMark) != std::string::npos;
-  }
-
-  void check_variable(const std::string& name) const {
-    if (template_.mentions(name)) return;
-    throw Error(ErrorKind::data, fmt::format("{}: variables of the template: it has none named {}", where_, name))
-        .hint(fmt::format("leave it out, or choose another template ({})", option_words("data.chat_template")));
   }
 
   // Of a turn that is left out whole: what a template leaves out is most often a role that it does not know.
@@ -342,6 +336,16 @@ Chat chat_for(const ChatTemplate& chat_template, const Conversation& conversatio
           .hint(option_words("data.chat_template") + " is a template of a model that reads pictures");
   }
   return with_parts_joined(std::move(chat), unread);
+}
+
+void check_variables(const ChatTemplate& chat_template, const Chat& chat, const std::string& where) {
+  for (const auto& [name, value] : chat.variables) {
+    if (chat_template.variables(chat).contains(name)) continue;
+    const std::vector<std::string> read = chat_template.free_variables(chat);
+    throw Error(ErrorKind::data, fmt::format("{}: variables of the template: it has none named {}; it reads {}", where,
+                                             name, read.empty() ? "none" : list_names(read)))
+        .hint(fmt::format("leave it out, or choose another template ({})", option_words("data.chat_template")));
+  }
 }
 
 void check_printed(const ChatTemplate& chat_template, const Chat& chat, const Rendered& rendered,

@@ -18,9 +18,13 @@ inline constexpr std::string_view kPlacedPicture = "placed picture";
 // `text` or `value`; those of pictures (kPlacedPicture) are never joined. Throws Error(data) for other parts.
 Chat chat_for(const ChatTemplate& chat_template, const Conversation& conversation, const std::string& where);
 
-// Throws Error(data) that names the first text which the template did not write (contents, tool calls, tools,
-// documents), a variable that it does not mention, or a message without content of which it writes nothing. Thinking
-// may be left out by templates that know of it, also between <think> and </think> in a content.
+// Throws Error(data) that names a variable of the conversation which the template does not read, and those that it
+// does.
+void check_variables(const ChatTemplate& chat_template, const Chat& chat, const std::string& where);
+
+// The same; and an error that names the first text which the template did not write (contents, tool calls, tools,
+// documents), or a message without content of which it writes nothing. Thinking may be left out by templates that know
+// of it, also between <think> and </think> in a content.
 void check_printed(const ChatTemplate& chat_template, const Chat& chat, const jinja::Template::Rendered& rendered,
                    const std::string& where);
 

@@ -146,7 +146,9 @@ jinja::Source Chat::source_of_document(std::size_t document) const {
 }
 
 ChatTemplate::ChatTemplate(std::string_view source, std::string name, SpecialTokens tokens)
-    : default_(std::make_shared<jinja::Template>(source, std::move(name))), tokens_(std::move(tokens)) {}
+    : default_(std::make_shared<jinja::Template>(source, std::move(name))),
+      variables_(default_->variables()),
+      tokens_(std::move(tokens)) {}
 
 std::shared_ptr<const ChatTemplate> ChatTemplate::of(const Tokenizer& tokenizer) {
   std::shared_ptr<ChatTemplate> made;
@@ -162,11 +164,22 @@ std::shared_ptr<const ChatTemplate> ChatTemplate::of(const Tokenizer& tokenizer)
     throw Error(ErrorKind::config, "chat template of the tokenizer: none is named default; found " + join(names, ", "))
         .hint("choose one of these names by " + option_words("data.chat_template"));
   made->tool_use_ = std::move(tool_use);
+  if (made->tool_use_) made->tool_use_variables_ = made->tool_use_->variables();
   return made;
 }
 
 const jinja::Template& ChatTemplate::choose(const Chat& chat) const {
   return tool_use_ && !chat.tools.is(Kind::none) ? *tool_use_ : *default_;
+}
+
+std::vector<std::string> ChatTemplate::free_variables(const Chat& chat) const {
+  std::vector<std::string> names;
+  for (const std::string& name : variables(chat)) {
+    const auto is_its = [&](const auto& token) { return token.first == name; };
+    const bool is_token = name.ends_with("_token") || std::any_of(tokens_.begin(), tokens_.end(), is_its);
+    if (!is_token && !is_argument(name)) names.push_back(name);
+  }
+  return names;
 }
 
 bool ChatTemplate::mentions(std::string_view word) const {

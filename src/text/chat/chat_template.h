@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,12 +59,18 @@ class ChatTemplate {
   std::optional<std::int32_t> turn_end(const Tokenizer& tokenizer, const std::string& variables = "") const;
   const std::string& name(const Chat& chat) const { return choose(chat).name(); }
   bool mentions(std::string_view word) const;  // anywhere in its text
+  // The names that it reads, of which some it always has: `messages`, the tokens, and so on.
+  const std::set<std::string>& variables(const Chat& chat) const {
+    return &choose(chat) == default_.get() ? variables_ : tool_use_variables_;
+  }
+  std::vector<std::string> free_variables(const Chat& chat) const;  // but for those
   bool has_one_for_tools() const { return tool_use_ != nullptr; }
 
  private:
   // With tools the template named tool_use, if there is one.
   const jinja::Template& choose(const Chat& chat) const;
   std::shared_ptr<const jinja::Template> default_, tool_use_;
+  std::set<std::string> variables_, tool_use_variables_;
   SpecialTokens tokens_;
 };
 

@@ -12,9 +12,9 @@
 namespace hone::text {
 namespace {
 
-using Tokens = std::vector<std::string>;
+using TokenTexts = std::vector<std::string>;
 
-std::string join(const Tokens& tokens, std::string_view between) {
+std::string join(const TokenTexts& tokens, std::string_view between) {
   std::string text;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0) text += between;
@@ -39,7 +39,7 @@ void append_bytes(std::string& to, const std::string& token) {
 
 class ByteLevel final : public Decoder {
  public:
-  void apply(Tokens& tokens) const override {
+  void apply(TokenTexts& tokens) const override {
     std::string bytes;
     for (const std::string& token : tokens) append_bytes(bytes, token);
     tokens.assign(1, lossy_utf8(bytes));
@@ -49,7 +49,7 @@ class ByteLevel final : public Decoder {
 
 class Fuse final : public Decoder {
  public:
-  void apply(Tokens& tokens) const override { tokens.assign(1, join(tokens, "")); }
+  void apply(TokenTexts& tokens) const override { tokens.assign(1, join(tokens, "")); }
   bool local(bool& fused) const override { return fused = true; }
 };
 
@@ -66,8 +66,8 @@ int fallback_byte(const std::string& token) {
 
 class ByteFallback final : public Decoder {
  public:
-  void apply(Tokens& tokens) const override {
-    Tokens out;
+  void apply(TokenTexts& tokens) const override {
+    TokenTexts out;
     std::string bytes;
     const auto close = [&] {
       if (bytes.empty()) return;
@@ -99,7 +99,7 @@ class Metaspace final : public Decoder {
     const bool prefix = get_bool(config, "add_prefix_space", where, true);
     prepends_ = get_string(config, "prepend_scheme", where, prefix ? "always" : "never") != "never";
   }
-  void apply(Tokens& tokens) const override {
+  void apply(TokenTexts& tokens) const override {
     for (std::size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = replace_all(std::move(tokens[i]), mark_, i == 0 && prepends_ ? "" : " ");
   }
@@ -118,7 +118,7 @@ class Replace final : public Decoder {
     const std::string text = pattern.value("String", "");
     one_character_ = !text.empty() && utf8_length(text[0]) == text.size();
   }
-  void apply(Tokens& tokens) const override {
+  void apply(TokenTexts& tokens) const override {
     RegexScratch scratch;
     for (std::string& token : tokens) {
       std::string out;
@@ -146,7 +146,7 @@ class Strip final : public Decoder {
       : start_(get_int(config, "start", where, 0, INT32_MAX)), stop_(get_int(config, "stop", where, 0, INT32_MAX)) {
     append_utf8(mark_, get_char(config, "content", where));
   }
-  void apply(Tokens& tokens) const override {
+  void apply(TokenTexts& tokens) const override {
     for (std::string& token : tokens) {
       std::string_view rest = token;
       for (std::int64_t n = 0; n < start_ && rest.starts_with(mark_); ++n) rest.remove_prefix(mark_.size());
@@ -164,7 +164,7 @@ class Strip final : public Decoder {
 class BpeDecoder final : public Decoder {
  public:
   explicit BpeDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
-  void apply(Tokens& tokens) const override {
+  void apply(TokenTexts& tokens) const override {
     for (std::size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = replace_all(std::move(tokens[i]), suffix_, i + 1 == tokens.size() ? "" : " ");
   }

@@ -22,7 +22,7 @@ thread_local Room panels_room, rows_room, sums_room, widened_room;
 
 // Factors of type T as they are multiplied, in type P: T itself, or fp32 for bf16.
 template <class T, class P>
-class Packing {
+class PackedFactors {
  public:
   void b(const View<T>& b, std::int64_t depth, std::int64_t cols, P* panel) const {
     const View<P> from = multiplied(b, depth, cols);
@@ -253,7 +253,7 @@ class Product {
     return most;
   }
 
-  const Packing<T, P> packing_;
+  const PackedFactors<T, P> packing_;
   const cpu::MatmulKernels<P>& kernels_ = packing_.kernels();
   const at::Tensor& out_;
   const bool add_, wide_;
