@@ -95,6 +95,12 @@ Needs Sdft::needs() const {
   return needs;
 }
 
+std::optional<std::vector<std::string>> Sdft::measures() const {
+  std::vector<std::string> names = measures_of_answers();
+  names.push_back("divergence_loss");
+  return names;
+}
+
 Groups Sdft::prepare(Group group, StepContext& context) {
   const spans::Span span("rollout");
   context.world.at(fmt::format("step {}, answering", context.step + 1));
@@ -150,10 +156,13 @@ LossTerms Sdft::loss(const Model& model, const Output& output, const Batch& batc
   const auto found = batch.extra.find(kShares);
   const Tensor shares_BT = found == batch.extra.end() ? batch.weight_BT : found->second;
   const double square = config_.temperature * config_.temperature;  // which the divergence is multiplied by
+  ops::LossSums measured;
   LossTerms result;
   const Tensor sum =
-      head.cross_entropy(output.hidden_BTD, batch.labels_BT, shares_BT / square, pass, options, nullptr);
+      head.cross_entropy(output.hidden_BTD, batch.labels_BT, shares_BT / square, pass, options, &measured);
   result.terms.push_back({"loss", sum, kAnswers});
+  const auto answers = static_cast<double>(batch.docs.size());
+  result.means.push_back({"divergence_loss", measured.divergence, at::full_like(measured.divergence, answers)});
   add_answer_means(batch, result);
   return result;
 }

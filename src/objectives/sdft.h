@@ -79,7 +79,7 @@ class Sdft : public AnswerObjective {
   };
   explicit Sdft(const Config& config);
   Needs needs() const override;
-  std::optional<std::vector<std::string>> measures() const override { return measures_of_answers(); }
+  std::optional<std::vector<std::string>> measures() const override;
   Groups prepare(Group group, StepContext& context) override;
   Batch prepare_evaluation(Batch batch, StepContext& context) override;
   std::map<std::string, Tensor> document_numbers(const Batch& batch, const Resources& resources) const override;

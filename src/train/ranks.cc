@@ -156,7 +156,7 @@ void check_whole_weights(const Recipe& recipe) {
                 fmt::format("model.trainable: weights that are trained in some steps only cannot be shared out ({})",
                             option))
         .hint(fmt::format("leave {} out: then each rank has all weights", option));
-  if (!make_optimizer(recipe)->is_elementwise())
+  if (recipe.parallel.tensor == 1 && !make_optimizer(recipe)->is_elementwise())  // else check_tensor() says more
     throw Error(ErrorKind::config, option + ": the optimizer needs whole weights, which no rank has")
         .hint("leave it out");
   if (make_objective(recipe)->needs().answers > 0)

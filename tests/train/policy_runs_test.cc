@@ -147,7 +147,10 @@ TEST_F(PolicyRuns, AStepWhoseAnswersAreAllLeftOutIsToldOf) {
   std::string told;
   log::set_sink([&](log::Level, std::string_view line) { told += std::string(line) + "\n"; });
   run(1, "masked",
-      asked({{"trainer.steps", "1"}, {"trainer.eval_every", "0"}, {"objective.max_completion_length", "1"}},
+      asked({{"trainer.steps", "1"},
+             {"trainer.eval_every", "0"},
+             {"optimizer.schedule", "{type: constant}"},
+             {"objective.max_completion_length", "1"}},
             "mask_truncated_completions: true, stop: [never]"));
   log::set_sink({});
   EXPECT_THAT(told, ::testing::HasSubstr("mask_truncated_completions leaves them out: nothing is learnt"));
