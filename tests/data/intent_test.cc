@@ -212,7 +212,16 @@ TEST(Intent, EveryOptionOfADataFileChangesSomething) {
     file[0].stream = true;
     return std::to_string(data::is_stream(file));
   };
+  const auto taught = [&](std::optional<double> temperature) {
+    DataFile file = files({folder.write(
+        "t.jsonl", R"({"text": "ab", "logprobs": [null, [-1]], "target_token_ids": [null, [5]]})" "\n")})[0];
+    file.teacher_temperature = temperature;
+    Dataset::Options options;
+    options.teacher_log_probs = 0, options.append_eos = false;
+    return std::to_string(Dataset::make({file}, tokenizer(), options)->row(0).at(0).taught.log_probs.at(0));
+  };
   const std::map<std::string, std::pair<std::string, std::string>> cases = {
+      {"teacher_temperature", {taught({}), taught(2)}},
       {"path", {plain, with("g.jsonl", "\"z\"\n", nothing)}},
       {"weight", {epoch(1), epoch(2)}},
       {"columns", {plain, with("f.jsonl", records, [](DataFile& file) { file.columns = {{"text", "story"}}; })}},
