@@ -1206,6 +1206,16 @@ generate --json-schema | generate ../m1 --prompt a --max-new-tokens 16 --json | 
 generate --repetition-penalty | generate ../m1 --prompt "some words to start with" --max-new-tokens 16 --temperature 0 --json | --repetition-penalty 9
 generate --presence-penalty | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --presence-penalty -90
 generate --frequency-penalty | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --frequency-penalty -90
+generate --max-length | generate ../m1 --prompt "some words" --temperature 0 --json | --max-length 12
+generate --min-length | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --eos-token-id 32 --json | --min-length 99
+generate --min-new-tokens | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --min-new-tokens 99
+generate --no-repeat-ngram-size | generate ../m1 --prompt "some words to start with" --max-new-tokens 16 --temperature 0 --json | --no-repeat-ngram-size 1
+generate --suppress-tokens | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --suppress-tokens 999
+generate --eos-token-id | generate ../m1 --prompt a --max-new-tokens 16 --temperature 0 --json | --eos-token-id 999
+generate --forced-bos-token-id | generate ../t5 --prompt a --max-new-tokens 4 --json | --forced-bos-token-id 65
+generate --forced-eos-token-id | generate ../t5 --prompt a --max-new-tokens 4 --json | --forced-eos-token-id 65
+generate --length-penalty | generate ../m1 --prompt "some words" --max-new-tokens 16 --temperature 0 --json | --length-penalty 2
+generate --early-stopping | generate ../m1 --prompt "some words" --max-new-tokens 16 --temperature 0 --json | --early-stopping true
 generate --num-beams | generate ../m1 --prompt "some words" --max-new-tokens 16 --temperature 0 --json | --num-beams 4
 generate --src-lang | generate ../t5 --prompt a --max-new-tokens 2 | --src-lang en_XX
 generate --tgt-lang | generate ../t5 --prompt a --max-new-tokens 2 | --tgt-lang en_XX
@@ -1249,6 +1259,7 @@ tokenize --json | tokenize bytes a | --json
 tokenize --chat | tokenize ../m1 a | --chat
 tokenize --loss | tokenize ../m1 --chat --chat-template zephyr "$(cat c.jsonl)" | --loss all
 tokenize --chat-template | tokenize ../m1 --chat --chat-template alpaca "$(cat c.jsonl)" | --chat-template zephyr
+tokenize --chat-template-kwargs | tokenize ../m1 --chat --chat-template "$shows_x" "$(cat c.jsonl)" | --chat-template-kwargs '{"x": "y"}'
 tokenize --lines | tokenize bytes "$(printf 'a\nb')" | --lines
 tokenize --characters | tokenize bytes é --json | --characters
 tokenize --rendered | tokenize ../m1 --chat --chat-template zephyr "$(cat c.jsonl)" | --rendered

@@ -68,7 +68,9 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
   if [ "$name" = chat ]; then data=chats.jsonl; fi
   if [[ "$name" = dpo || "$name" = lora-dpo || "$name" = orpo || "$name" = reward ]]; then data=pairs.jsonl; fi
   # What is drawn differs between processors as soon as logits do; runs are still equal to each other.
-  if [[ "$name" = grpo* || "$name" = online-dpo || "$name" = ppo || "$name" = guess ]]; then data=asked.jsonl; fi
+  if [[ "$name" = grpo* || "$name" = online-dpo || "$name" = ppo || "$name" = sdft || "$name" = guess ]]; then
+    data=asked.jsonl
+  fi
   if [ "$name" = kto ]; then data=judged.jsonl; fi
   if [ "$name" = embedding ]; then data=near.jsonl model=bert; fi
   if [ "$name" = classify ]; then data=labelled.jsonl model=bert; fi
@@ -85,7 +87,7 @@ for recipe in "$HONE_SOURCE"/recipes/*.yaml "$HONE_SOURCE"/examples/*/recipe.yam
     shakespeare-bytes | quickstart) common+=(--optimizer.schedule.warmup_steps=10 --optimizer.learning_rate=6e-4) ;;
   esac
   if grep -q 'path: my-model' "$recipe"; then common+=(--model.path=$model); fi
-  if [[ "$name" = grpo* || "$name" = online-dpo || "$name" = ppo ]]; then
+  if [[ "$name" = grpo* || "$name" = online-dpo || "$name" = ppo || "$name" = sdft ]]; then
     common+=(--objective.max_completion_length=12 --optimizer.schedule='{type: constant}')
   fi
   if [[ "$name" = grpo-environment || "$name" = guess ]]; then
