@@ -132,6 +132,18 @@ Tensor Embedder::made(const Output& output, const Batch& batch, Pass& pass, std:
   return unit_SD.narrow(1, 0, kept);
 }
 
+Batch Embedder::batch_of(const std::vector<HostRow>& rows) const {
+  return to_batch(pad(rows, training::pad_id_of(*tokenizer_, model_->vocab_size()))).to(model_->device());
+}
+
+Tensor Embedder::on_host(const Tensor& vectors) const {
+  const Tensor here = host::read(vectors.to(at::kFloat).contiguous());
+  const auto values = host::values<float>(here);
+  if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
+    throw nn::not_finite(*model_, "a vector");
+  return here;
+}
+
 Tensor Embedder::vectors(const std::vector<std::vector<std::int32_t>>& texts, std::optional<std::int64_t> dims) const {
   const c10::NoGradGuard no_grad;
   std::vector<HostRow> rows;
@@ -140,15 +152,9 @@ Tensor Embedder::vectors(const std::vector<std::vector<std::int32_t>>& texts, st
     doc.targets.assign(ids.size(), kNoTarget);
     rows.push_back({std::move(doc)});
   }
-  const HostBatch host = pad(rows, training::pad_id_of(*tokenizer_, model_->vocab_size()));
-  const Batch batch = to_batch(host).to(model_->device());
+  const Batch batch = batch_of(rows);
   Pass pass(batch);
-  const Tensor made_SD =
-      host::read(made(model_->forward(batch, pass), batch, pass, dims).to(at::kFloat).contiguous());
-  const auto values = host::values<float>(made_SD);
-  if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
-    throw nn::not_finite(*model_, "a vector");
-  return made_SD;
+  return on_host(made(model_->forward(batch, pass), batch, pass, dims));
 }
 
 std::vector<Tensor> Embedder::token_vectors(std::vector<std::vector<std::int32_t>> texts, Role role) const {
@@ -162,15 +168,12 @@ std::vector<Tensor> Embedder::token_vectors(std::vector<std::vector<std::int32_t
     token_texts_->put(real, doc);
     rows.push_back({std::move(doc)});
   }
-  const Batch batch = to_batch(pad(rows, training::pad_id_of(*tokenizer_, model_->vocab_size()))).to(model_->device());
+  const Batch batch = batch_of(rows);
   Pass pass(batch);
   const nn::TokenVectors found =
       nn::token_vectors(*model_, model_->forward(batch, pass), batch, folder_.normalize, pass);
-  const Tensor made = host::read(found.vector_SLD.to(at::kFloat).contiguous());
+  const Tensor made = on_host(found.vector_SLD);
   const Tensor counts = host::read(found.counts_SL.sum(1).to(at::kLong).contiguous());
-  const auto values = host::values<float>(made);
-  if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
-    throw nn::not_finite(*model_, "a vector");
   std::vector<Tensor> all;
   for (std::int64_t i = 0; i < made.size(0); ++i)
     all.push_back(made[i].narrow(0, 0, host::values<std::int64_t>(counts)[static_cast<std::size_t>(i)]).contiguous());

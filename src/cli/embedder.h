@@ -62,6 +62,8 @@ class Embedder {
  private:
   void check_sparse(const EmbedderOptions& options);
   void check_tokens(const EmbedderOptions& options);
+  Batch batch_of(const std::vector<HostRow>& rows) const;
+  Tensor on_host(const Tensor& vectors) const;  // in fp32; throws Error: some are not finite
   Tensor made(const Output& output, const Batch& batch, Pass& pass, std::optional<std::int64_t> dims) const;
 
   std::unique_ptr<Model> model_;

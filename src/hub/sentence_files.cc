@@ -15,6 +15,7 @@
 #include "hub/cross_encoder.h"
 #include "hub/load_module.h"
 #include "hub/text_length.h"
+#include "hub/sentence_json.h"
 #include "hub/token_vector_files.h"
 #include "hub/vector_module_files.h"
 #include "io/json.h"
@@ -24,16 +25,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char *kModules = "modules.json", *kPrompts = "config_sentence_transformers.json",
-                     *kLengths = "sentence_bert_config.json", *kPooling = "1_Pooling",
-                     *kSplade = "1_SpladePooling", *kSparse = "SparseEncoder", *kLate = "MultiVectorEncoder";
+constexpr const char *kPooling = "1_Pooling", *kSplade = "1_SpladePooling", *kSparse = "SparseEncoder",
+                     *kLate = "MultiVectorEncoder";
 
 std::string read_text(const std::filesystem::path& folder, const std::string& name) {
   return Env::process().open_folder(folder).read_file(name);
-}
-
-Error not_had(const std::filesystem::path& file, const std::string& fact) {
-  return Error(ErrorKind::checkpoint, fmt::format("{}: {}", file.string(), fact));
 }
 
 // As pooling_mode says, or, in older folders, one of several keys that is true.
@@ -144,14 +140,6 @@ void read_modules(const std::filesystem::path& folder, SentenceFolder& made) {
   if (!pools) throw not_had(file, "no module Pooling");
 }
 
-std::optional<std::int64_t> count_in(const std::filesystem::path& file, const nlohmann::json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || found->is_null()) return std::nullopt;
-  if (!found->is_number_integer() || *found < 1)
-    throw not_had(file, fmt::format("{}: got {}, expected a whole number above 0", key, found->dump()));
-  return found->get<std::int64_t>();
-}
-
 void read_prompts(const std::filesystem::path& file, SentenceFolder& made) {
   if (!std::filesystem::exists(file)) return;
   const nlohmann::json json = io::read_json_file(file);
@@ -178,8 +166,6 @@ void read_lengths(const std::filesystem::path& folder, SentenceFolder& made) {
     throw not_had(file, "do_lower_case: got true, expected false: hone leaves that to the tokenizer");
   made.max_length = said_length(folder);
 }
-
-std::string dumped(const ordered_json& json) { return json.dump(2) + "\n"; }
 
 // config_sentence_transformers.json.
 ordered_json settings_json(const SentenceFolder& folder) {

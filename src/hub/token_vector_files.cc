@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "hone/error.h"
+#include "hub/sentence_json.h"
 #include "hub/vector_module_files.h"
 #include "io/json.h"
 
@@ -18,35 +19,22 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr const char *kTokenModules = "modules.json", *kTokenSettings = "sentence_bert_config.json",
-                     *kTokenMask = "MultiVectorMask", *kTokenVectors = "token_embeddings";
+constexpr const char *kTokenMask = "MultiVectorMask", *kTokenVectors = "token_embeddings";
 constexpr const char* kConverts =
     "sentence-transformers' MultiVectorEncoder reads it, and its save_pretrained() writes what hone reads";
 
-Error bad_file(const std::filesystem::path& file, const std::string& fact) {
-  return Error(ErrorKind::checkpoint, fmt::format("{}: {}", file.string(), fact));
-}
-
 std::string module_type(const json& one) { return one.value("type", ""); }
 std::string module_name(const json& one) { return module_type(one).substr(module_type(one).rfind('.') + 1); }
-
-std::int64_t token_length(const std::filesystem::path& file, const json& settings, const char* key) {
-  const auto found = settings.find(key);
-  if (found == settings.end() || found->is_null()) return 0;
-  if (!found->is_number_integer() || *found < 1)
-    throw bad_file(file, fmt::format("{}: got {}, expected a whole number above 0", key, found->dump()));
-  return found->get<std::int64_t>();
-}
 
 void read_token_expansion(const std::filesystem::path& file, const json& settings, TokenVectorOptions& made) {
   const auto found = settings.find("query_expansion");
   if (found == settings.end() || found->is_null()) return;
   const std::string strategy = found->value("strategy", "");
   if (strategy != "fixed" && strategy != "min")
-    throw bad_file(file, fmt::format("query_expansion: strategy: got {}, expected \"fixed\" or \"min\"",
+    throw not_had(file, fmt::format("query_expansion: strategy: got {}, expected \"fixed\" or \"min\"",
                                     hone::quoted(strategy)));
-  made.expansion_length = token_length(file, *found, "length");
-  if (made.expansion_length == 0) throw bad_file(file, "query_expansion: no length; expected a whole number above 0");
+  made.expansion_length = count_in(file, *found, "length").value_or(0);
+  if (made.expansion_length == 0) throw not_had(file, "query_expansion: no length; expected a whole number above 0");
   made.cuts_queries = strategy == "fixed", made.attend = found->value("attend", false);
   if (const auto token = found->find("token"); token != found->end() && token->is_string())
     made.expansion_token = *token;
@@ -56,9 +44,9 @@ void read_token_settings(const std::filesystem::path& file, TokenVectorOptions& 
   if (!std::filesystem::exists(file)) return;
   const json settings = io::read_json_file(file);
   if (const std::string task = settings.value("transformer_task", "feature-extraction"); task != "feature-extraction")
-    throw bad_file(file, fmt::format("transformer_task: got {}, expected feature-extraction", hone::quoted(task)));
-  made.query_length = token_length(file, settings, "query_length");
-  made.document_length = token_length(file, settings, "document_length");
+    throw not_had(file, fmt::format("transformer_task: got {}, expected feature-extraction", hone::quoted(task)));
+  made.query_length = count_in(file, settings, "query_length").value_or(0);
+  made.document_length = count_in(file, settings, "document_length").value_or(0);
   read_token_expansion(file, settings, made);
   if (made.cuts_queries && made.expansion_length > 0) made.query_length = 0;  // that says it
 }
@@ -66,7 +54,7 @@ void read_token_settings(const std::filesystem::path& file, TokenVectorOptions& 
 void read_token_mask(const std::filesystem::path& file, TokenVectorOptions& made) {
   const json mask = io::read_json_file(file);
   if (const auto only = mask.find("keep_only_token_ids"); only != mask.end() && !only->is_null() && !only->empty())
-    throw bad_file(file, fmt::format("keep_only_token_ids: got {}, expected null", only->dump()));
+    throw not_had(file, fmt::format("keep_only_token_ids: got {}, expected null", only->dump()));
   if (const auto words = mask.find("skiplist_words"); words != mask.end() && words->is_array())
     made.skiplist_words = words->get<std::vector<std::string>>();
   const auto tasks = mask.find("skiplist_tasks");
@@ -74,7 +62,7 @@ void read_token_mask(const std::filesystem::path& file, TokenVectorOptions& made
   made.skips_in_queries = made.skips_in_documents = false;
   for (const json& task : *tasks) {
     if (task != "query" && task != "document")
-      throw bad_file(file, fmt::format("skiplist_tasks: got {}, expected \"query\" and \"document\"", task.dump()));
+      throw not_had(file, fmt::format("skiplist_tasks: got {}, expected \"query\" and \"document\"", task.dump()));
     (task == "query" ? made.skips_in_queries : made.skips_in_documents) = true;
   }
   if (tasks->empty()) made.skiplist_words.clear();
@@ -85,14 +73,12 @@ void check_token_normalize(const std::filesystem::path& file) {
                                 ? io::read_json_file(file).value("module_input_name", "sentence_embedding")
                                 : "sentence_embedding";
   if (input != kTokenVectors)
-    throw bad_file(file, fmt::format("module_input_name: got {}, expected {}", hone::quoted(input), kTokenVectors));
+    throw not_had(file, fmt::format("module_input_name: got {}, expected {}", hone::quoted(input), kTokenVectors));
 }
 
 ordered_json token_module(std::size_t index, const std::string& path, const char* type) {
   return {{"idx", index}, {"name", std::to_string(index)}, {"path", path}, {"type", type}};
 }
-
-std::string token_text(const ordered_json& made) { return made.dump(2) + "\n"; }
 
 ordered_json token_settings(const SentenceFolder& folder) {
   const TokenVectorOptions& how = *folder.token_vectors;
@@ -133,42 +119,42 @@ void refuse_colbert(const std::filesystem::path& folder) {
   }
   const json classes = config.is_object() ? config.value("architectures", json()) : json();
   if (!classes.is_array() || std::find(classes.begin(), classes.end(), "HF_ColBERT") == classes.end()) return;
-  throw bad_file(file, "architectures: got \"HF_ColBERT\"; expected a folder of MultiVectorEncoder").hint(kConverts);
+  throw not_had(file, "architectures: got \"HF_ColBERT\"; expected a folder of MultiVectorEncoder").hint(kConverts);
 }
 
 bool are_of_tokens(const std::filesystem::path& folder, const json& modules) {
-  const std::filesystem::path settings = folder / "config_sentence_transformers.json";
+  const std::filesystem::path settings = folder / kPrompts;
   const bool is_older = std::filesystem::exists(settings) &&
                         io::read_json_file(settings).value("model_type", "") == "ColBERT";
   const auto is_mask = [](const json& one) { return module_name(one) == kTokenMask; };
   const auto is_foreign = [](const json& one) { return module_type(one).starts_with("pylate."); };
   if (is_older || std::any_of(modules.begin(), modules.end(), is_foreign))
-    throw bad_file(folder / kTokenModules, "a ColBERT model as PyLate writes it; expected one of MultiVectorEncoder")
+    throw not_had(folder / kModules, "a ColBERT model as PyLate writes it; expected one of MultiVectorEncoder")
         .hint(kConverts);
   return std::any_of(modules.begin(), modules.end(), is_mask);
 }
 
 void read_token_vectors(const std::filesystem::path& folder, const json& modules, SentenceFolder& made) {
-  const std::filesystem::path file = folder / kTokenModules;
+  const std::filesystem::path file = folder / kModules;
   TokenVectorOptions how;
   int masks = 0;
   for (const json& one : modules) {
     const std::string name = module_name(one), path = one.value("path", "");
     const bool first = &one == &modules.front();
     if (first ? name != "Transformer" || !path.empty() : name != "Dense" && name != kTokenMask && name != "Normalize")
-      throw bad_file(file, fmt::format("module {} in {}; expected Transformer in the folder itself, then Dense, "
+      throw not_had(file, fmt::format("module {} in {}; expected Transformer in the folder itself, then Dense, "
                                       "MultiVectorMask and Normalize",
                                       hone::quoted(module_type(one)), path.empty() ? "the folder itself" : path));
     if (first) continue;
     if (name == "Dense") {
-      if (made.normalize) throw bad_file(file, fmt::format("module {}: expected it before Normalize", path));
+      if (made.normalize) throw not_had(file, fmt::format("module {}: expected it before Normalize", path));
       add_vector_module(folder, path, {.of_tokens = true}, made);
     }
     if (name == kTokenMask) read_token_mask(folder / path / "config.json", how), ++masks;
     if (name == "Normalize") check_token_normalize(folder / path / "config.json"), made.normalize = true;
   }
-  if (masks != 1) throw bad_file(file, fmt::format("{} modules MultiVectorMask; expected one", masks));
-  read_token_settings(folder / kTokenSettings, how);
+  if (masks != 1) throw not_had(file, fmt::format("{} modules MultiVectorMask; expected one", masks));
+  read_token_settings(folder / kLengths, how);
   if (!made.modules.empty()) how.dimension = made.modules.back().form.out;
   made.token_vectors = how;
 }
@@ -192,15 +178,15 @@ std::map<std::string, std::string> token_vector_files(const SentenceFolder& fold
   const auto next = [&](const char* name) { return fmt::format("{}_{}", modules.size(), name); };
   add("", std::string(kBase) + "transformer.Transformer");
   for (const SentenceModule& one : folder.modules) add(one.path, std::string(kBase) + "dense.Dense");
-  files[next(kTokenMask) + "/config.json"] = token_text(token_mask(*folder.token_vectors));
+  files[next(kTokenMask) + "/config.json"] = dumped(token_mask(*folder.token_vectors));
   add(next(kTokenMask), std::string(kOfTokens) + kTokenMask);
   if (folder.normalize) {
     files[next("Normalize") + "/config.json"] =
-        token_text({{"module_input_name", kTokenVectors}, {"module_output_name", kTokenVectors}});
+        dumped({{"module_input_name", kTokenVectors}, {"module_output_name", kTokenVectors}});
     add(next("Normalize"), std::string(kBase) + "normalize.Normalize");
   }
-  files[kTokenModules] = token_text(modules);
-  files[kTokenSettings] = token_text(token_settings(folder));
+  files[kModules] = dumped(modules);
+  files[kLengths] = dumped(token_settings(folder));
   return files;
 }
 

@@ -18,15 +18,15 @@
 #include "objectives/completions.h"
 #include "objectives/divisor.h"
 #include "objectives/rollouts.h"
+#include "objectives/teacher_states.h"
 #include "ops/cross_entropy.h"
 #include "ops/divergence.h"
-#include "ops/linear_weight.h"
 #include "tensor/host.h"
 
 namespace hone::objectives {
 namespace {
 
-constexpr const char *kTeacher = "teacher", *kHidden = "teacher_hidden", *kHead = "teacher_head", *kPer = "targets";
+constexpr const char *kTeacher = "teacher", *kPer = "targets";
 constexpr const char *kSaidIds = "taught_ids", *kSaidLogProbs = "taught_log_probs";  // of a batch (hone/batch.h)
 
 class Distillation final : public Objective {
@@ -152,15 +152,9 @@ class Distillation final : public Objective {
     if (config_.teacher_logprobs) return {};
     const RoleModel teacher = resources.model(kTeacher);
     const CausalLm& lm = require_causal_lm(teacher.model, "objective distillation: the teacher");
-    Pass pass(batch);
-    pass.adapter = teacher.adapter;
-    if (lm.head().is_made_apart(pass))
-      throw Error(ErrorKind::config, "objective.teacher: its adapter changes its head; expected a model whose head "
-                                     "is one weight")
-          .hint("hone merge makes one model of both");
-    const Tensor hidden_BTE = lm.forward(batch, pass).hidden_BTD;
-    teacher_soft_cap_ = lm.head().soft_cap();
-    return {{kHidden, hidden_BTE}, {kHead, lm.head().with_bias().weight_OI}};
+    const TeacherStates states = teacher_states(lm, teacher.adapter, batch, "objective.teacher: its adapter");
+    teacher_soft_cap_ = states.soft_cap;
+    return states.numbers();
   }
 
   Groups prepare(Group group, StepContext& context) override {
@@ -181,15 +175,13 @@ class Distillation final : public Objective {
 
   LossTerms loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const override {
     const nn::Head& head = model.causal_lm()->head();
-    ops::Teacher teacher{.temperature = config_.temperature, .mix = config_.beta, .weight = config_.alpha};
+    ops::Teacher teacher;
     ops::Said said;
-    if (config_.teacher_logprobs) {
+    if (config_.teacher_logprobs)
       said = said_of(batch), teacher.said = &said;
-    } else {  // Larger ones of a family have more rows, which no token uses.
-      teacher.hidden_NE = batch.extra.at(kHidden).flatten(0, -2);
-      teacher.head_VE = batch.extra.at(kHead).narrow(0, 0, head.vocab_size());
-      teacher.soft_cap = teacher_soft_cap_;
-    }
+    else
+      teacher = divergence_from(batch, teacher_soft_cap_, head.vocab_size());
+    teacher.temperature = config_.temperature, teacher.mix = config_.beta, teacher.weight = config_.alpha;
     ops::CrossEntropyOptions options{.teacher = &teacher};
     options.divisor = divisor_of(pass, kPer);
     ops::LossSums measured;

@@ -15,16 +15,15 @@
 #include "hone/world.h"
 #include "objectives/divisor.h"
 #include "objectives/document_parts.h"
+#include "objectives/teacher_states.h"
 #include "ops/cross_entropy.h"
 #include "ops/divergence.h"
-#include "ops/linear_weight.h"
 #include "tensor/host.h"
 
 namespace hone::objectives {
 namespace {
 
-constexpr const char *kRole = "teacher", *kTeacherStates = "teacher_hidden", *kTeacherWeight = "teacher_head",
-                     *kTeacherPrompt = "teacher_prompt", *kShares = "token_shares";
+constexpr const char *kRole = "teacher", *kTeacherPrompt = "teacher_prompt", *kShares = "token_shares";
 
 // Of each document so many tokens, and -1 behind them, [docs, width].
 Tensor padded(const std::vector<std::vector<std::int32_t>>& prompts) {
@@ -123,22 +122,16 @@ std::map<std::string, Tensor> Sdft::document_numbers(const Batch& batch, const R
   const bool planned = prompts == batch.extra.end();  // as if the teacher read what the model does
   const Batch on_host = planned ? batch : with_prompts(batch, prompts->second);
   const Batch read = on_host.to(batch.ids_BT.device());
-  Pass pass(read);
-  pass.adapter = teacher.adapter;
-  if (lm.head().is_made_apart(pass))
-    throw Error(ErrorKind::config, "objective sdft: the model's adapter changes its head; expected a model whose head "
-                                   "is one weight")
-        .hint("hone merge makes one model of both");
-  Tensor hidden_BTE = lm.forward(read, pass).hidden_BTD;
-  teacher_soft_cap_ = lm.head().soft_cap();
-  if (!planned) {
-    const auto there = [&](const Tensor& labels_BT) { return learnt_places(labels_BT).to(hidden_BTE.device()); };
-    const Tensor said_PE = hidden_BTE.flatten(0, 1).index_select(0, there(on_host.labels_BT));
-    hidden_BTE = at::zeros({batch.rows() * batch.length(), hidden_BTE.size(2)}, hidden_BTE.options())
-                     .index_copy_(0, there(batch.labels_BT), said_PE)
-                     .view({batch.rows(), batch.length(), -1});
-  }
-  return {{kTeacherStates, hidden_BTE}, {kTeacherWeight, lm.head().with_bias().weight_OI}};
+  TeacherStates states = teacher_states(lm, teacher.adapter, read, "objective sdft: the model's adapter");
+  teacher_soft_cap_ = states.soft_cap;
+  if (planned) return states.numbers();
+  const Tensor& hidden_BTE = states.hidden_BTE;
+  const auto there = [&](const Tensor& labels_BT) { return learnt_places(labels_BT).to(hidden_BTE.device()); };
+  const Tensor said_PE = hidden_BTE.flatten(0, 1).index_select(0, there(on_host.labels_BT));
+  states.hidden_BTE = at::zeros({batch.rows() * batch.length(), hidden_BTE.size(2)}, hidden_BTE.options())
+                          .index_copy_(0, there(batch.labels_BT), said_PE)
+                          .view({batch.rows(), batch.length(), -1});
+  return states.numbers();
 }
 
 Sums Sdft::sums(const Batch& batch) const { return {{kAnswers, static_cast<double>(batch.docs.size())}}; }
@@ -146,11 +139,8 @@ Sums Sdft::sums(const Batch& batch) const { return {{kAnswers, static_cast<doubl
 // Answers count alike, and within one its tokens.
 LossTerms Sdft::loss(const Model& model, const Output& output, const Batch& batch, Pass& pass) const {
   const nn::Head& head = model.causal_lm()->head();
-  const ops::Teacher teacher{.hidden_NE = batch.extra.at(kTeacherStates).flatten(0, -2),
-                             .head_VE = batch.extra.at(kTeacherWeight).narrow(0, 0, head.vocab_size()),
-                             .soft_cap = teacher_soft_cap_,
-                             .temperature = config_.temperature,
-                             .mix = config_.distillation_alpha};
+  ops::Teacher teacher = divergence_from(batch, teacher_soft_cap_, head.vocab_size());
+  teacher.temperature = config_.temperature, teacher.mix = config_.distillation_alpha;
   ops::CrossEntropyOptions options{.teacher = &teacher};
   options.divisor = divisor_of(pass, kAnswers);
   const auto found = batch.extra.find(kShares);

@@ -10,12 +10,11 @@
 #include "objectives/nash_md.h"
 #include "objectives/ppo.h"
 #include "objectives/xpo.h"
+#include "train/given_answers.h"
 #include "train/support.h"
 
 namespace hone {
 namespace {
-
-constexpr std::int32_t kEndOfAnswer = 257;
 
 const nlohmann::json& file_of(const std::string& name) {
   static std::map<std::string, nlohmann::json> read;
@@ -34,16 +33,10 @@ class Given final : public Kind {
   std::vector<objectives::GivenAnswer> answers_to(const std::vector<objectives::Asked>& asked, std::int64_t each,
                                                   const objectives::SeedOfAnswer&, const StepContext&,
                                                   objectives::Environment&) const override {
-    std::vector<objectives::GivenAnswer> made;
-    for (const objectives::Asked& one : asked)
-      for (std::int64_t i = 0; i < each; ++i) {
-        objectives::GivenAnswer& answer = made.emplace_back();
-        const nlohmann::json& ids = answers_are_full ? file_of("online/ppo")["full"][one.record]
-                                                     : file_of("grpo/runs")["completions"][one.record][i];
-        answer.ids = ids.get<std::vector<std::int32_t>>();
-        answer.reason = answer.ids.back() == kEndOfAnswer ? FinishReason::eos : FinishReason::length;
-      }
-    return made;
+    return test::given_answers(asked, each, [](std::int64_t record, std::int64_t which) -> const nlohmann::json& {
+      return answers_are_full ? file_of("online/ppo")["full"][record]
+                              : file_of("grpo/runs")["completions"][record][which];
+    });
   }
 };
 

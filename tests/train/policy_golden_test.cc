@@ -10,12 +10,11 @@
 #include "hone/trainer.h"
 #include "objectives/grpo.h"
 #include "objectives/rloo.h"
+#include "train/given_answers.h"
 #include "train/support.h"
 
 namespace hone {
 namespace {
-
-constexpr std::int32_t kEos = 257;
 
 const nlohmann::json& golden() {
   static const nlohmann::json read = test::read_json(test::golden("train/grpo/runs.json"));
@@ -37,16 +36,16 @@ class Canned final : public Kind {
   std::vector<objectives::GivenAnswer> answers_to(const std::vector<objectives::Asked>& asked, std::int64_t each,
                                                   const objectives::SeedOfAnswer&, const StepContext&,
                                                   objectives::Environment&) const override {
-    std::vector<objectives::GivenAnswer> made;
-    for (const objectives::Asked& one : asked)
-      for (std::int64_t i = 0; i < each; ++i) {
-        objectives::GivenAnswer& answer = made.emplace_back();
-        answer.ids = golden()["completions"][one.record][i].get<std::vector<std::int32_t>>();
-        answer.reason = answer.ids.back() == kEos ? FinishReason::eos : FinishReason::length;
-        answer.heard.assign(answers_have_turns ? answer.ids.size() : 0, false);
-        if (answers_have_turns)
-          for (const std::size_t place : turns()["heard"][one.record][i]) answer.heard[place] = true;
-      }
+    std::vector<objectives::GivenAnswer> made =
+        test::given_answers(asked, each, [](std::int64_t record, std::int64_t which) -> const nlohmann::json& {
+          return golden()["completions"][record][which];
+        });
+    for (std::size_t i = 0; answers_have_turns && i < made.size(); ++i) {
+      const auto of_each = static_cast<std::size_t>(each);
+      made[i].heard.assign(made[i].ids.size(), false);
+      for (const std::size_t place : turns()["heard"][asked[i / of_each].record][i % of_each])
+        made[i].heard[place] = true;
+    }
     return made;
   }
 };

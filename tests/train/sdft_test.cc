@@ -7,6 +7,7 @@
 #include "harness/errors.h"
 #include "hone/registry.h"
 #include "train/complete.h"
+#include "train/given_answers.h"
 #include "train/hooks_for_tests.h"
 #include "train/inputs.h"
 #include "train/meta_run.h"
@@ -30,14 +31,9 @@ class CannedSdft final : public objectives::Sdft {
   std::vector<objectives::GivenAnswer> answers_to(const std::vector<objectives::Asked>& asked, std::int64_t each,
                                                   const objectives::SeedOfAnswer&, const StepContext&,
                                                   objectives::Environment&) const override {
-    std::vector<objectives::GivenAnswer> made;
-    for (const objectives::Asked& one : asked)
-      for (std::int64_t i = 0; i < each; ++i) {
-        objectives::GivenAnswer& answer = made.emplace_back();
-        answer.ids = sdft_golden()["completions"][one.record][i].get<std::vector<std::int32_t>>();
-        answer.reason = answer.ids.back() == 257 ? FinishReason::eos : FinishReason::length;
-      }
-    return made;
+    return test::given_answers(asked, each, [](std::int64_t record, std::int64_t which) -> const nlohmann::json& {
+      return sdft_golden()["completions"][record][which];
+    });
   }
 };
 
